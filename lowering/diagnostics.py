@@ -1,0 +1,169 @@
+"""TileLang's errors and what it prints on stderr, made into our errors and remarks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import IO
+
+from tilewright import knobs
+from tilewright.dsl import Program
+from tilewright.errors import SourceSpan, TilewrightError
+
+from .errors import LoweringError
+from .spans import likely_place
+
+_PLACE = re.compile(r"^\s*-->\s*(.+?):(\d+)(?::(\d+))?\s*$", re.MULTILINE)
+_CHECK = re.compile(r"^(?:Internal\s*Error:\s*)?Check failed:.*? is false:?\s*", re.DOTALL)
+_HEADER = re.compile(r"^\[\d\d:\d\d:\d\d\]\s*(\S*\s*)?: ?(Warning|Fatal|Error|Info): ?")
+_MOST_LINES = 6
+
+
+def translate(error: Exception, program: Program, step: str) -> TilewrightError:
+    """Our error for an exception that TileLang raised in ``step``; at most 12 lines when shown.
+
+    The place is the one TileLang names, else that of the only operation it can mean, else the kernel's first line.
+    """
+    if isinstance(error, TilewrightError):
+        return error
+    text = str(error)
+    message, span = split_place(text)
+    what = f"TileLang cannot lower {program.name}: {message or type(error).__name__}"
+    return LoweringError(
+        what,
+        span=span or likely_place(program.func, message) or kernel_span(program),
+        values={"step": step},
+        remedy=_remedy(text),
+    )
+
+
+@contextlib.contextmanager
+def translated(program: Program, step: str) -> Iterator[None]:
+    """Translate whatever is raised inside; the cause is kept only with ``TILEWRIGHT_DEBUG=1``."""
+    try:
+        yield
+    except TilewrightError:
+        raise
+    except Exception as error:
+        raise translate(error, program, step) from (error if knobs.DEBUG.flag() else None)
+
+
+def split_place(text: str) -> tuple[str, SourceSpan | None]:
+    """A TileLang message without its excerpt and C++ condition, and the place it names."""
+    found = _PLACE.search(text)
+    message = text[: found.start()] if found else text
+    message = _CHECK.sub("", message.strip())
+    lines = [line.rstrip() for line in message.splitlines() if line.strip() and not _frame(line)]
+    if len(lines) > _MOST_LINES:
+        lines = [*lines[: _MOST_LINES - 1], "..."]
+    message = "\n".join(line if len(line) <= 400 else line[:397] + "..." for line in lines)
+    return message, SourceSpan(found[1], int(found[2])) if found else None
+
+
+def kernel_span(program: Program) -> SourceSpan | None:
+    """The place of the kernel's definition."""
+    return SourceSpan(program.source.file, program.source.line) if program.source is not None else None
+
+
+def _frame(line: str) -> bool:
+    return bool(re.match(r"\s*(\d+:|File \"|at /|Traceback|Stack trace)", line))
+
+
+_REMEDIES = (
+    ("must be divisible by 16", "use tile sizes that are multiples of 16 in every dimension of the T.gemm"),
+    ("micro_size_k", "make the inner tile dimension a multiple of the matrix instruction's K"),
+    ("No valid warp partition", "use fewer threads or a larger tile"),
+    ("layout", "let both uses of the buffer agree, or copy through another buffer"),
+    ("StructuralEqual()(it->second.indices", "copy the fragment to shared memory before reading it with other indices"),
+)
+
+
+def _remedy(text: str) -> str:
+    return next((remedy for needle, remedy in _REMEDIES if needle in text), "")
+
+
+@dataclass
+class _Capture:
+    """File descriptor 2 pointed at a file while at least one thread lowers."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    users: int = 0
+    saved: int = -1
+    file: IO[bytes] | None = None
+
+
+_CAPTURE = _Capture()
+
+
+@dataclass
+class Noise:
+    """What was printed on stderr during a ``captured`` block, split into TileLang's messages."""
+
+    remarks: list[str] = field(default_factory=list)
+
+
+@contextlib.contextmanager
+def captured() -> Iterator[Noise]:
+    """Collect what native code prints on stderr inside the block.
+
+    Text that is not TileLang's is printed afterwards. Threads inside at the same time share the collected text.
+    """
+    noise = Noise()
+    start = _enter()
+    try:
+        yield noise
+    finally:
+        text = _leave(start)
+        remarks, other = classify(text)
+        noise.remarks.extend(remarks)
+        if other:
+            sys.stderr.write(other)
+
+
+def classify(text: str) -> tuple[list[str], str]:
+    """TileLang's warnings as one-line remarks (fatal messages are raised anyway and left out), and all other text."""
+    remarks: list[str] = []
+    other: list[str] = []
+    inside: str | None = None
+    for line in text.splitlines(keepends=True):
+        header = _HEADER.match(line)
+        if header:
+            inside = header[2]
+            if inside == "Warning":
+                remarks.append(line[header.end() :].strip())
+        elif inside is None or not line.strip():
+            other.extend([line] if inside is None else [])
+        elif inside == "Warning":
+            remarks[-1] += " " + line.strip()
+    return remarks, "".join(other)
+
+
+def _enter() -> int:
+    with _CAPTURE.lock:
+        if _CAPTURE.users == 0:
+            sys.stderr.flush()
+            _CAPTURE.file = tempfile.TemporaryFile()  # noqa: SIM115 (closed by the last user)
+            _CAPTURE.saved = os.dup(2)
+            os.dup2(_CAPTURE.file.fileno(), 2)
+        _CAPTURE.users += 1
+        return os.lseek(2, 0, os.SEEK_END)
+
+
+def _leave(start: int) -> str:
+    with _CAPTURE.lock:
+        assert _CAPTURE.file is not None
+        size = os.fstat(_CAPTURE.file.fileno()).st_size
+        text = os.pread(_CAPTURE.file.fileno(), max(0, size - start), start)
+        _CAPTURE.users -= 1
+        if _CAPTURE.users == 0:
+            os.dup2(_CAPTURE.saved, 2)
+            os.close(_CAPTURE.saved)
+            _CAPTURE.file.close()
+            _CAPTURE.file = None
+    return text.decode(errors="replace")

@@ -1,0 +1,61 @@
+"""TileLang's lowering of one program for one target: host and device modules and the CUDA source."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.dsl import Program, Target
+
+from .diagnostics import captured, translated
+from .errors import UnsupportedTarget
+from .options import Options
+
+_OURS = {"tl.emit_line_directives": True}
+_COMPILER_KEYS = ("tl.device_compile_flags",)  # for the CUDA compiler, not for the passes
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """What TileLang made of a program; ``remarks`` are its warnings."""
+
+    host: Any
+    device: Any
+    cuda: str
+    remarks: tuple[str, ...]
+
+
+def lower_with_tilelang(program: Program, target: Target, options: Options, instruments: Sequence[Any] = ()) -> Lowered:
+    """Run TileLang's passes and code generator. Any number of threads may call this at once.
+
+    Raises:
+        LoweringError: TileLang refused the program.
+        UnsupportedTarget: the target is not one that this version lowers to.
+    """
+    import tilelang
+    from tvm.ir.transform import PassContext
+
+    machine = tvm_target(target.name)
+    configs = {k: v for k, v in options.pass_configs if k not in _COMPILER_KEYS}
+    context = PassContext(opt_level=3, config={**configs, **_OURS}, instruments=list(instruments))
+    with captured() as noise, translated(program, "lowering"), machine, context:
+        artifact = tilelang.lower(program.func, target=machine)
+    return Lowered(artifact.host_mod, artifact.device_mod, str(artifact.kernel_source), tuple(noise.remarks))
+
+
+@functools.cache
+def tvm_target(name: str) -> Any:
+    """TVM's target for one of our names.
+
+    Raises:
+        UnsupportedTarget: no CUDA code can be generated for it here.
+    """
+    from tvm.target import Target
+
+    if not name.startswith("sm_"):
+        raise UnsupportedTarget(
+            f"target {name} cannot be lowered to by this version", remedy="use sm_80, sm_89 or sm_90a"
+        )
+    return Target({"kind": "cuda", "arch": name})
