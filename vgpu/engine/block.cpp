@@ -1,0 +1,236 @@
+// Schedules the warps of a block, reports deadlocks and unfinished work, and spreads the blocks over host threads.
+#include <algorithm>
+#include <thread>
+
+#include "interpret.h"
+#include "registry.h"
+#include "special.h"
+
+namespace tilewright::vgpu {
+namespace {
+
+constexpr uint64_t kEagerQuantum = 64;
+constexpr uint64_t kSkewQuantum = 1u << 16;
+constexpr uint64_t kSlice = 4'000'000;  // warp instructions before another block gets a turn
+
+enum class Outcome : uint8_t { done, again, stuck };
+
+uint64_t next_random(uint64_t& state) {  // xorshift64*
+  state ^= state >> 12;
+  state ^= state << 25;
+  state ^= state >> 27;
+  return state * 0x2545f4914f6cdd1dull;
+}
+
+// All blocks of one cluster, run by one host thread.
+class Unit {
+ public:
+  Unit(Launch& launch, uint64_t index) : launch_(launch) {
+    const uint32_t count = launch.cluster[0] * launch.cluster[1] * launch.cluster[2];
+    for (uint32_t k = 0; k < count; ++k) blocks_.push_back(std::make_unique<Block>());
+    reset(index);
+  }
+
+  void reset(uint64_t index) {
+    executed_ = 0;
+    std::vector<Block*> all;
+    for (auto& b : blocks_) all.push_back(b.get());
+    for (uint32_t k = 0; k < blocks_.size(); ++k) {
+      start_block(launch_, *blocks_[k], index, k);
+      blocks_[k]->cluster = all;
+    }
+  }
+
+  Outcome run() {
+    uint64_t left = kSlice;
+    while (true) {
+      if (launch_.stop.load(std::memory_order_relaxed)) return Outcome::done;
+      bool alive = false, ran = false;
+      for (auto& b : blocks_) ran |= sweep(*b, alive);
+      if (!alive) return finish();
+      if (!ran && !land()) {
+        deadlock();
+        return Outcome::stuck;
+      }
+      const uint64_t now = total();
+      if (now > launch_.budget) {
+        runaway();
+        return Outcome::stuck;
+      }
+      if (now - executed_ > left) {
+        executed_ = now;
+        return Outcome::again;
+      }
+    }
+  }
+
+ private:
+  uint64_t total() const {
+    uint64_t n = 0;
+    for (const auto& b : blocks_)
+      for (const Warp& w : b->warps) n += w.executed;
+    return n;
+  }
+
+  static bool runnable(const Warp& w) { return !warp_done(w); }
+
+  // One pass over the warps in the order of the mode. `alive`: some warp has not left yet.
+  bool sweep(Block& b, bool& alive) {
+    const size_t n = b.warps.size();
+    bool ran = false;
+    for (const Warp& w : b.warps) alive |= runnable(w);
+    switch (launch_.mode) {
+      case Mode::skew:
+      case Mode::skew_reverse:
+      case Mode::lazy_reverse:
+        for (size_t k = 0; k < n; ++k) {
+          const size_t at = launch_.mode == Mode::skew ? k : n - 1 - k;
+          // Back to the first warp in order whenever one parks; a warp that spins lets the next ones run.
+          const uint64_t before = b.warps[at].executed;
+          if (!run_warp(b.warps[at], kSkewQuantum)) continue;
+          ran = true;
+          if (b.warps[at].executed - before < kSkewQuantum) break;
+        }
+        return ran;
+      case Mode::random: {
+        const size_t start = next_random(b.random) % n;
+        if (!b.in_flight.empty() && next_random(b.random) % 8 == 0) land_one(b);
+        for (size_t k = 0; k < n && !ran; ++k) ran = run_warp(b.warps[(start + k) % n], 1 + next_random(b.random) % 96);
+        return ran;
+      }
+      default:
+        for (Warp& w : b.warps) ran |= run_warp(w, kEagerQuantum);
+        return ran;
+    }
+  }
+
+  static void land_one(Block& b) {
+    auto work = std::move(b.in_flight.front());
+    b.in_flight.pop_front();
+    work();
+  }
+
+  bool land() {
+    bool any = false;
+    for (auto& b : blocks_)
+      if (!b->in_flight.empty()) {
+        land_one(*b);
+        b->notify();
+        any = true;
+      }
+    return any;
+  }
+
+  Outcome finish() {
+    launch_.instructions += total();
+    for (auto& b : blocks_) {
+      while (!b->in_flight.empty()) land_one(*b);
+      mbarrier_exit_check(*b);
+      for (Warp& w : b->warps)
+        if (w.unfinished) unfinished(*b, w);
+    }
+    return Outcome::done;
+  }
+
+  static void unfinished(Block& b, const Warp& w) {
+    const char* what = w.wgmma.lanes_in_flight() ? "wgmma.mma_async" : w.bulk.lanes_in_flight() ? "cp.async.bulk" : "cp.async";
+    report_block(b, nullptr, Kind::unfinished_work,
+                 "warp " + std::to_string(w.index) + " left the kernel with " + what +
+                     " in flight that it never waited for");
+  }
+
+  static std::string describe(Block& b, const Warp& w, const Path& p) {
+    std::string text = "warp " + std::to_string(w.index) + " lanes " + hex(p.mask) + " at PTX line " +
+                       std::to_string(b.launch->program->code[p.state == Path::State::held ? p.pc - 1 : p.pc].line) +
+                       " waits for " + p.wait.what;
+    const std::string what = p.wait.what;
+    if (what == "mbarrier")
+      return text + " at shared " + hex(p.wait.where) + " parity " + std::to_string(p.wait.detail & 1) + " (" +
+             mbarrier_state(b, static_cast<uint32_t>(p.wait.where) & kSharedOffset) + ")";
+    if (what == "bar.sync") {
+      const NamedBarrier& bar = b.barriers[p.wait.where];
+      return text + " " + std::to_string(p.wait.where) + " (" + std::to_string(bar.threads) + " of " +
+             (bar.expected ? std::to_string(bar.expected) : "all live") + " threads arrived)";
+    }
+    return text + " " + hex(p.wait.where);
+  }
+
+  void deadlock() {
+    for (auto& b : blocks_) {
+      const Instr* first = nullptr;
+      std::string text = "deadlock:";
+      int listed = 0, waiting = 0;
+      for (const Warp& w : b->warps)
+        for (const Path& p : w.paths) {
+          ++waiting;
+          const Instr& i = launch_.program->code[p.state == Path::State::held ? p.pc - 1 : p.pc];
+          if (!first) first = &i;
+          if (listed < 6) {
+            text += (listed ? "; " : " ") + describe(*b, w, p);
+            ++listed;
+          }
+        }
+      if (waiting > listed) text += "; and " + std::to_string(waiting - listed) + " more";
+      if (waiting) report_block(*b, first, Kind::deadlock, text);
+    }
+    launch_.stop = true;
+  }
+
+  void runaway() {
+    Block& b = *blocks_.front();
+    const Instr* where = nullptr;
+    for (auto& block : blocks_)
+      for (const Warp& w : block->warps)
+        if (!where && !w.paths.empty()) where = &launch_.program->code[w.paths[0].pc];
+    report_block(b, where, Kind::runaway,
+                 "the block ran " + std::to_string(launch_.budget) + " warp instructions without coming to its end");
+    launch_.stop = true;
+  }
+
+  Launch& launch_;
+  std::vector<std::unique_ptr<Block>> blocks_;
+  uint64_t executed_ = 0;
+};
+
+// One host thread: takes clusters from the queue; one that runs long shares the thread with a fresh one, so that
+// blocks which wait for each other through global memory all come to run.
+void worker(Launch& launch, uint64_t units) {
+  std::deque<std::unique_ptr<Unit>> resident;
+  std::unique_ptr<Unit> spare;
+  while (!launch.stop.load(std::memory_order_relaxed)) {
+    const uint64_t next = launch.next_block.fetch_add(1, std::memory_order_relaxed);
+    if (next < units) {
+      if (spare) {
+        spare->reset(next);
+        resident.push_front(std::move(spare));
+      } else {
+        resident.push_front(std::make_unique<Unit>(launch, next));
+      }
+    } else if (resident.empty()) {
+      return;
+    }
+    std::unique_ptr<Unit> unit = std::move(resident.front());
+    resident.pop_front();
+    const Outcome outcome = unit->run();
+    if (outcome == Outcome::again) resident.push_back(std::move(unit));
+    else if (outcome == Outcome::done) spare = std::move(unit);
+  }
+}
+
+}  // namespace
+
+void run_grid(Launch& launch) {
+  const uint64_t blocks = uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2];
+  const uint64_t units = blocks / (launch.cluster[0] * launch.cluster[1] * launch.cluster[2]);
+  const uint64_t wanted = std::min<uint64_t>(launch.threads, units);
+  if (wanted <= 1) {
+    worker(launch, units);
+    return;
+  }
+  std::vector<std::thread> threads;
+  for (uint64_t k = 1; k < wanted; ++k) threads.emplace_back(worker, std::ref(launch), units);
+  worker(launch, units);
+  for (std::thread& t : threads) t.join();
+}
+
+}  // namespace tilewright::vgpu

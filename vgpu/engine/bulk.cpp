@@ -1,0 +1,267 @@
+// cp.async.bulk: tensor tiles and plain bytes between global and shared memory.
+#include "bulk.h"
+
+
+#include "collective.h"
+#include "mbarrier.h"
+#include "reduction.h"
+#include "registry.h"
+
+namespace tilewright::vgpu {
+namespace {
+
+constexpr uint32_t kTileAlign = 128;
+constexpr uint32_t kBulkAlign = 16;
+
+struct Tile {
+  TensorMapImage map;
+  int32_t at[kMaxRank];
+};
+
+bool decode_tile(Warp& w, const Instr& i, int lane, const uint32_t* ops, int rank, int64_t offset, Tile& tile) {
+  if (!load_tensor_map(w, i, lane, w.r64(ops[0])[lane] + static_cast<uint64_t>(offset), tile.map)) return false;
+  if (tile.map.rank != rank) {
+    report(w, i, Kind::illegal, 1u << lane,
+           "a " + std::to_string(rank) + "-D tile of a tensor map of rank " + std::to_string(tile.map.rank));
+    return false;
+  }
+  for (int dim = 0; dim < rank; ++dim) tile.at[dim] = static_cast<int32_t>(w.r32(ops[1 + dim])[lane]);
+  return true;
+}
+
+// Swizzled units stay in their 128-byte line, so the last line must exist as a whole.
+uint32_t footprint(const TensorMapImage& map) {
+  const uint32_t bytes = map.tile_bytes();
+  return map.swizzle ? (bytes + kTileAlign - 1) / kTileAlign * kTileAlign : bytes;
+}
+
+uint32_t address_operand(Warp& w, int lane, uint32_t op, const int64_t* place) {
+  const uint32_t base = place[1] == 4 ? w.r32(op)[lane] : static_cast<uint32_t>(w.r64(op)[lane]);
+  return base + static_cast<uint32_t>(place[0]);
+}
+
+// The blocks that a load writes: the one that the address names, or those of the multicast mask.
+struct Targets {
+  std::vector<uint32_t> windows;  // bits 24-31 of their addresses
+};
+
+Targets targets(Warp& w, const Instr& i, bool multicast, uint32_t mask_op, int lane, uint32_t address) {
+  if (!multicast) return {{address & ~kSharedOffset}};
+  Targets all;
+  const uint32_t mask = w.r32(mask_op)[lane] & 0xffffu;
+  for (uint32_t rank = 0; rank < w.block->cluster.size(); ++rank) {
+    if (mask >> rank & 1) all.windows.push_back((rank + 1) << 24);
+  }
+  if (all.windows.size() != static_cast<size_t>(__builtin_popcount(mask))) {
+    report(w, i, Kind::illegal, 1u << lane, "multicast mask " + hex(mask) + " names blocks outside the cluster");
+  }
+  return all;
+}
+
+// imm: rank, multicast, offset and base bytes of the target, offset of the map, offset and base bytes of the barrier.
+// ops: target, map, coordinates, barrier, [mask].
+Step tensor_load(Warp& w, const Instr& i, Mask m) {
+  const int rank = static_cast<int>(i.imm[0]);
+  for (Mask left = m; left; left &= left - 1) {
+    const int lane = w.first_lane(left);
+    Tile tile;
+    if (!decode_tile(w, i, lane, i.ops + 1, rank, i.imm[4], tile)) return Step::fault;
+    const uint32_t target = address_operand(w, lane, i.ops[0], i.imm + 2);
+    const uint32_t barrier = address_operand(w, lane, i.ops[2 + rank], i.imm + 5);
+    const Targets all = targets(w, i, i.imm[1] != 0, i.ops[2 + rank + (i.imm[1] != 0)], lane, target);
+    for (const uint32_t window : all.windows) {
+      const bool multicast = i.imm[1] != 0;
+      const uint32_t to = multicast ? (target & kSharedOffset) | window : target;
+      const uint32_t signal = multicast ? (barrier & kSharedOffset) | window : barrier;
+      if (!shared_at(w, i, lane, to, footprint(tile.map), kTileAlign)) return Step::fault;
+      if (!mbarrier_check(w, i, lane, signal)) return Step::fault;
+      w.block->submit([block = w.block, instr = &i, tile, to, signal] {
+        load_tile(tile.map, tile.at, shared_owner(*block, to)->smem.data(), to & kSharedOffset);
+        shared_mark(*block, to, footprint(tile.map), Proxy::async);
+        mbarrier_add_tx(*block, *instr, signal, -int64_t{tile.map.tile_bytes()});
+      });
+    }
+  }
+  return Step::next;
+}
+
+ReductionType element_type(const TensorMapImage& map) {
+  constexpr ReductionType kTypes[] = {ReductionType::u32, ReductionType::u32, ReductionType::u32, ReductionType::s32,
+                                      ReductionType::u64, ReductionType::s64, ReductionType::f16, ReductionType::f32,
+                                      ReductionType::f64, ReductionType::bf16};
+  return map.type < 10 ? kTypes[map.type] : ReductionType::f32;
+}
+
+// `reduction` 0 stores, else combines with Reduction(reduction - 1).
+void store_tile(const Tile& tile, const uint8_t* packed, int reduction) {
+  const uint32_t size = tile.map.element_bytes();
+  for_tile_rows(tile.map, tile.at, [&](const TileRow& row) {
+    const uint32_t count = row.last - row.first;
+    auto* to = reinterpret_cast<uint8_t*>(row.global);
+    const uint8_t* from = packed + row.tile_offset + row.first * size;
+    if (count == 0) return;
+    if (reduction == 0) {
+      std::memcpy(to, from, count * size);
+    } else {
+      reduce_into(static_cast<Reduction>(reduction - 1), element_type(tile.map), to, from, count);
+    }
+  });
+}
+
+bool reducible(Warp& w, const Instr& i, const TensorMapImage& map, int reduction) {
+  if (reduction == 0 || map.type >= 2) return true;
+  report(w, i, Kind::illegal, kFull, "cp.reduce.async.bulk.tensor on elements of 8 or 16 bits without a float type");
+  return false;
+}
+
+void check_source(Warp& w, const Instr& i, int lane, uint32_t source, uint32_t bytes) {
+  if (!shared_ready(*w.block, source & kSharedOffset, bytes, Proxy::async)) {
+    report_not_ready(w, i, lane, source, bytes, Proxy::async);
+  }
+}
+
+// Runs `land` for each lane now, or when its group is waited for.
+void enqueue(Warp& w, Mask lane, std::function<void()> land) {
+  if (w.launch().lazy()) {
+    w.bulk.add(lane, [land = std::move(land)](Mask) { land(); });
+    return;
+  }
+  land();
+  w.bulk.add(lane, {});
+}
+
+// imm: rank, reduction, offset of the map, offset and base bytes of the source. ops: map, coordinates, source.
+Step tensor_store(Warp& w, const Instr& i, Mask m) {
+  const int rank = static_cast<int>(i.imm[0]), reduction = static_cast<int>(i.imm[1]);
+  for (Mask left = m; left; left &= left - 1) {
+    const int lane = w.first_lane(left);
+    Tile tile;
+    if (!decode_tile(w, i, lane, i.ops, rank, i.imm[2], tile)) return Step::fault;
+    if (!reducible(w, i, tile.map, reduction)) return Step::fault;
+    const uint32_t source = address_operand(w, lane, i.ops[1 + rank], i.imm + 3);
+    if (!shared_at(w, i, lane, source, footprint(tile.map), kTileAlign)) return Step::fault;
+    check_source(w, i, lane, source, tile.map.tile_bytes());
+    enqueue(w, 1u << lane, [block = w.block, tile, source, reduction] {
+      std::vector<uint8_t> packed(tile.map.tile_bytes());
+      unswizzle_tile(tile.map, block->smem.data(), source & kSharedOffset, packed.data());
+      store_tile(tile, packed.data(), reduction);
+    });
+  }
+  return Step::next;
+}
+
+// Size and alignment rules of plain bulk copies.
+bool bulk_size(Warp& w, const Instr& i, int lane, uint32_t bytes) {
+  if (bytes % kBulkAlign == 0) return true;
+  report(w, i, Kind::illegal, 1u << lane, "cp.async.bulk of " + std::to_string(bytes) + " bytes: not a multiple of 16");
+  return false;
+}
+
+const uint8_t* bulk_source(Warp& w, const Instr& i, int lane, uint32_t bytes) {
+  if (i.imm[0]) {
+    const uint64_t address = w.r64(i.ops[1])[lane] + static_cast<uint64_t>(i.imm[4]);
+    return global_at(w, i, lane, address, bytes, kBulkAlign, false);
+  }
+  return shared_read(w, i, lane, address_operand(w, lane, i.ops[1], i.imm + 4), bytes, kBulkAlign, Proxy::async);
+}
+
+// imm: from global (else from shared), multicast, then offset and base bytes of target, source and barrier.
+// ops: target, source, bytes, barrier, [mask].
+Step bulk_load(Warp& w, const Instr& i, Mask m) {
+  for (Mask left = m; left; left &= left - 1) {
+    const int lane = w.first_lane(left);
+    const uint32_t bytes = w.r32(i.ops[2])[lane];
+    if (!bulk_size(w, i, lane, bytes)) return Step::fault;
+    const uint8_t* source = bulk_source(w, i, lane, bytes);
+    if (!source) return Step::fault;
+    const uint32_t target = address_operand(w, lane, i.ops[0], i.imm + 2);
+    const uint32_t barrier = address_operand(w, lane, i.ops[3], i.imm + 6);
+    const bool multicast = i.imm[1] != 0;
+    for (const uint32_t window : targets(w, i, multicast, i.ops[3 + multicast], lane, target).windows) {
+      const uint32_t to = multicast ? (target & kSharedOffset) | window : target;
+      const uint32_t signal = multicast ? (barrier & kSharedOffset) | window : barrier;
+      if (!shared_at(w, i, lane, to, bytes, kBulkAlign) || !mbarrier_check(w, i, lane, signal)) return Step::fault;
+      w.block->submit([block = w.block, instr = &i, source, to, signal, bytes] {
+        std::memcpy(shared_owner(*block, to)->smem.data() + (to & kSharedOffset), source, bytes);
+        shared_mark(*block, to, bytes, Proxy::async);
+        mbarrier_add_tx(*block, *instr, signal, -int64_t{bytes});
+      });
+    }
+  }
+  return Step::next;
+}
+
+// imm: reduction, type, then offset and base bytes of target and source. ops: target, source, bytes.
+Step bulk_store(Warp& w, const Instr& i, Mask m) {
+  const int reduction = static_cast<int>(i.imm[0]);
+  const auto type = static_cast<ReductionType>(i.imm[1]);
+  for (Mask left = m; left; left &= left - 1) {
+    const int lane = w.first_lane(left);
+    const uint32_t bytes = w.r32(i.ops[2])[lane];
+    if (!bulk_size(w, i, lane, bytes)) return Step::fault;
+    const uint64_t address = w.r64(i.ops[0])[lane] + static_cast<uint64_t>(i.imm[2]);
+    uint8_t* target = global_at(w, i, lane, address, bytes, kBulkAlign, true);
+    const uint8_t* source =
+        shared_read(w, i, lane, address_operand(w, lane, i.ops[1], i.imm + 4), bytes, kBulkAlign, Proxy::async);
+    if (!target || !source) return Step::fault;
+    enqueue(w, 1u << lane, [target, source, bytes, reduction, type] {
+      if (reduction == 0) {
+        std::memcpy(target, source, bytes);
+      } else {
+        reduce_into(static_cast<Reduction>(reduction - 1), type, target, source, bytes / reduction_bytes(type));
+      }
+    });
+  }
+  return Step::next;
+}
+
+Step prefetch(Warp&, const Instr&, Mask) { return Step::next; }
+
+Step commit(Warp& w, const Instr&, Mask m) {
+  w.bulk.commit(m);
+  return Step::next;
+}
+
+// imm: only the sources must have been read, groups that may stay in flight. Lazy stores land here in both forms.
+Step wait_group(Warp& w, const Instr& i, Mask m) {
+  w.bulk.wait(m, static_cast<uint32_t>(i.imm[1]));
+  return Step::next;
+}
+
+// The bytes of the tensor map, or nullptr.
+const uint8_t* map_bytes(Warp& w, uint64_t address) {
+  Launch& launch = w.launch();
+  if (window_of(address) == Window::param) {
+    const auto offset = static_cast<uint32_t>(address);
+    return offset + sizeof(TensorMapImage) <= launch.params.size() ? launch.params.data() + offset : nullptr;
+  }
+  return window_of(address) == Window::global ? global_find(launch, address, sizeof(TensorMapImage), false) : nullptr;
+}
+
+}  // namespace
+
+bool load_tensor_map(Warp& w, const Instr& i, int lane, uint64_t address, TensorMapImage& map) {
+  const uint8_t* bytes = map_bytes(w, address);
+  if (bytes) std::memcpy(&map, bytes, sizeof map);
+  if (!bytes || map.magic != TensorMapImage::kMagic) {
+    report(w, i, Kind::illegal, 1u << lane, "address " + hex(address) + " holds no tensor map");
+    return false;
+  }
+  if (global_find(w.launch(), map.base, map.extent(), false)) return true;
+  report(w, i, Kind::out_of_bounds, 1u << lane,
+         "the tensor of the map, " + std::to_string(map.extent()) + " bytes from " + hex(map.base) +
+             ", is not memory of this launch");
+  return false;
+}
+
+void register_bulk(Registry& r) {
+  r.add("bulk.tensor_load", tensor_load);
+  r.add("bulk.tensor_store", tensor_store);
+  r.add("bulk.load", bulk_load);
+  r.add("bulk.store", bulk_store);
+  r.add("bulk.prefetch", prefetch);
+  r.add("cp.async.bulk.commit_group", commit);
+  r.add("cp.async.bulk.wait_group", wait_group);
+}
+
+}  // namespace tilewright::vgpu

@@ -1,0 +1,215 @@
+// Control flow: bra brx call ret exit trap; printf and assert; fences; instructions without effect here.
+#include <cstdio>
+#include <cstring>
+
+#include "address.h"
+#include "interpret.h"
+#include "registry.h"
+
+namespace tilewright::vgpu {
+namespace {
+
+Step op_exit(Warp& w, const Instr&, Mask m) {
+  leave(w, m);
+  return Step::jump;
+}
+
+Step op_trap(Warp& w, const Instr& i, Mask m) {
+  report(w, i, Kind::assertion, m, "trap");
+  return Step::fault;
+}
+
+Step op_nop(Warp&, const Instr&, Mask) { return Step::next; }
+
+// Lanes of `m` go to `pc` with `frames`; the others go on.
+void split(Warp& w, Mask m, uint32_t pc, std::vector<Frame> frames) {
+  Path& p = w.path();
+  if (m == p.mask) {
+    p.pc = pc;
+    p.frames = std::move(frames);
+    return;
+  }
+  Path taken;
+  taken.pc = pc;
+  taken.mask = m;
+  taken.frames = std::move(frames);
+  p.mask &= ~m;
+  ++p.pc;
+  w.paths.push_back(std::move(taken));
+}
+
+// ops: index. imm: target pcs. One path a target taken.
+Step op_brx(Warp& w, const Instr& i, Mask m) {
+  const uint32_t* index = w.r32(i.ops[0]);
+  const std::vector<Frame> frames = w.path().frames;
+  while (m) {
+    const uint32_t k = index[w.first_lane(m)];
+    Mask same = 0;
+    for (Mask left = m; left; left &= left - 1)
+      if (index[__builtin_ctz(left)] == k) same |= 1u << __builtin_ctz(left);
+    if (k >= i.imm_count) {
+      report(w, i, Kind::illegal, same, "index " + std::to_string(k) + " is outside the " + std::to_string(i.imm_count) + " targets");
+      return Step::fault;
+    }
+    m &= ~same;
+    const bool last = w.path().mask == same;
+    split(w, same, static_cast<uint32_t>(i.imm[k]), frames);
+    if (!last && m) --w.path().pc;
+  }
+  return Step::jump;
+}
+
+uint8_t* local_piece(Warp& w, int lane, int64_t at) {
+  return w.local.data() + static_cast<size_t>(lane) * w.launch().local_bytes + static_cast<size_t>(at);
+}
+
+void copy_locals(Warp& w, Mask m, const int64_t* triples, int64_t count) {
+  for (int64_t k = 0; k < count; ++k, triples += 3)
+    for (Mask left = m; left; left &= left - 1) {
+      const int l = __builtin_ctz(left);
+      std::memcpy(local_piece(w, l, triples[1]), local_piece(w, l, triples[0]), static_cast<size_t>(triples[2]));
+    }
+}
+
+// imm: target, arguments, results, then (from, to, bytes) in local memory for each.
+Step op_call(Warp& w, const Instr& i, Mask m) {
+  copy_locals(w, m, i.imm + 3, i.imm[1]);
+  std::vector<Frame> frames = w.path().frames;
+  frames.push_back({w.path().pc + 1, &i});
+  split(w, m, static_cast<uint32_t>(i.imm[0]), std::move(frames));
+  return Step::jump;
+}
+
+Step op_ret(Warp& w, const Instr& i, Mask m) {
+  if (w.path().frames.empty()) return op_exit(w, i, m);
+  std::vector<Frame> frames = w.path().frames;
+  const Frame frame = frames.back();
+  frames.pop_back();
+  copy_locals(w, m, frame.call->imm + 3 + 3 * frame.call->imm[1], frame.call->imm[2]);
+  split(w, m, frame.return_pc, std::move(frames));
+  return Step::jump;
+}
+
+// --- printf and assert ----------------------------------------------------------------------------------------
+std::string read_text(Warp& w, uint64_t address) {
+  std::string text;
+  for (int k = 0; k < 4096; ++k) {
+    const uint8_t* p = global_find(w.launch(), address + static_cast<uint64_t>(k), 1, false);
+    if (!p || !*p) break;
+    text += static_cast<char>(*p);
+  }
+  return text;
+}
+
+template <class T>
+T read_local(Warp& w, int lane, int64_t at) {
+  T value;
+  std::memcpy(&value, local_piece(w, lane, at), sizeof value);
+  return value;
+}
+
+// The next argument of `bytes` bytes, naturally aligned in the thread's argument buffer; 0 when it is not there.
+uint64_t next_argument(Warp& w, int lane, uint64_t buffer, uint64_t& at, uint64_t bytes) {
+  at = (at + bytes - 1) / bytes * bytes;
+  const uint64_t from = (buffer & 0xffffffffu) + at;
+  at += bytes;
+  uint64_t value = 0;
+  if (window_of(buffer) == Window::local && from + bytes <= w.launch().local_bytes)
+    std::memcpy(&value, local_piece(w, lane, static_cast<int64_t>(from)), bytes);
+  return value;
+}
+
+std::string one_conversion(Warp& w, int lane, const std::string& spec, uint64_t buffer, uint64_t& at) {
+  char out[512];
+  const char kind = spec.back();
+  if (kind == '%') return "%";
+  if (std::strchr("eEfFgGaA", kind)) {
+    const uint64_t bits = next_argument(w, lane, buffer, at, 8);
+    double value;
+    std::memcpy(&value, &bits, 8);
+    std::snprintf(out, sizeof out, spec.c_str(), value);
+    return out;
+  }
+  if (kind == 's') {
+    const std::string text = read_text(w, next_argument(w, lane, buffer, at, 8));
+    std::snprintf(out, sizeof out, spec.c_str(), text.c_str());
+    return out;
+  }
+  const bool wide = kind == 'p' || spec.find('l') != std::string::npos || spec.find('z') != std::string::npos || spec.find('j') != std::string::npos;
+  uint64_t value = next_argument(w, lane, buffer, at, wide ? 8 : 4);
+  if (kind == 'p') return hex(value);
+  std::string fixed;
+  for (char c : spec)
+    if (!std::strchr("hlzj", c)) fixed += c;
+  fixed.insert(fixed.size() - 1, kind == 'c' ? "" : "ll");
+  if (!wide && (kind == 'd' || kind == 'i')) value = static_cast<uint64_t>(static_cast<int64_t>(static_cast<int32_t>(value)));
+  if (kind == 'c') std::snprintf(out, sizeof out, fixed.c_str(), static_cast<int>(value));
+  else std::snprintf(out, sizeof out, fixed.c_str(), static_cast<long long>(value));
+  return out;
+}
+
+std::string format(Warp& w, int lane, const std::string& text, uint64_t buffer) {
+  std::string out;
+  uint64_t at = 0;
+  for (size_t k = 0; k < text.size(); ++k) {
+    if (text[k] != '%') {
+      out += text[k];
+      continue;
+    }
+    const size_t end = text.find_first_of("diouxXcspeEfFgGaA%", k + 1);
+    if (end == std::string::npos) return out + text.substr(k);
+    const std::string spec = text.substr(k, end - k + 1);
+    if (spec.find('*') != std::string::npos) return out + text.substr(k);  // widths as arguments are printed raw
+    out += one_conversion(w, lane, spec, buffer, at);
+    k = end;
+  }
+  return out;
+}
+
+// imm: local offsets of the result, the format pointer and the buffer pointer.
+Step op_printf(Warp& w, const Instr& i, Mask m) {
+  std::string all;
+  for (Mask left = m; left; left &= left - 1) {
+    const int l = __builtin_ctz(left);
+    const std::string text = read_text(w, read_local<uint64_t>(w, l, i.imm[1]));
+    all += format(w, l, text, read_local<uint64_t>(w, l, i.imm[2]));
+    if (i.imm[0] >= 0) std::memset(local_piece(w, l, i.imm[0]), 0, 4);
+  }
+  const std::lock_guard<std::mutex> lock(w.launch().mutex);
+  if (w.launch().output.size() < (1u << 20)) w.launch().output += all;
+  return Step::next;
+}
+
+// imm: local offsets of message, file, line, function.
+Step op_assert(Warp& w, const Instr& i, Mask m) {
+  const int l = w.first_lane(m);
+  const auto text = [&](int k) { return read_text(w, read_local<uint64_t>(w, l, i.imm[k])); };
+  report(w, i, Kind::assertion, m,
+         "assertion failed: " + text(0) + " in " + text(3) + " at " + text(1) + ":" +
+             std::to_string(read_local<uint32_t>(w, l, i.imm[2])));
+  return Step::fault;
+}
+
+// Generic writes before this are seen by the async proxy. Threads fence for the writes that earlier barriers ordered
+// before them, so the whole block counts as fenced.
+Step op_fence_proxy(Warp& w, const Instr&, Mask) {
+  for (uint8_t& s : w.block->shadow) s &= static_cast<uint8_t>(~kDirty);
+  return Step::next;
+}
+
+}  // namespace
+
+void register_control(Registry& r) {
+  r.add("bra", op_bra);
+  r.add("brx", op_brx);
+  r.add("call", op_call);
+  r.add("ret", op_ret);
+  r.add("exit", op_exit);
+  r.add("trap", op_trap);
+  r.add("nop", op_nop);
+  r.add("call.printf", op_printf);
+  r.add("call.assert", op_assert);
+  r.add("fence.proxy.async", op_fence_proxy);
+}
+
+}  // namespace tilewright::vgpu

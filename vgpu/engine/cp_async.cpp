@@ -1,0 +1,117 @@
+// cp.async of 4, 8 or 16 bytes a thread, its groups, and its arrival on an mbarrier.
+#include <array>
+#include <cstring>
+
+#include "collective.h"
+#include "mbarrier.h"
+#include "registry.h"
+
+namespace tilewright::vgpu {
+namespace {
+
+struct Copy {
+  uint32_t target[kLanes];
+  const uint8_t* source[kLanes];
+  uint8_t bytes[kLanes];  // read from the source; the rest is zero
+};
+
+void land(Block& block, const Copy& copy, uint32_t size, Mask lanes) {
+  for (Mask left = lanes; left; left &= left - 1) {
+    const int lane = __builtin_ctz(left);
+    const uint32_t target = copy.target[lane];
+    uint8_t* to = shared_owner(block, target)->smem.data() + (target & kSharedOffset);
+    const uint32_t bytes = copy.bytes[lane];
+    if (bytes) std::memcpy(to, copy.source[lane], bytes);
+    if (bytes < size) std::memset(to + bytes, 0, size - bytes);
+    shared_mark(block, target, size, Proxy::generic);
+  }
+}
+
+// imm: generic target, has source size, offset and base bytes of target, the same of source, size.
+// ops: target, source, [source size].
+// A source size of zero reads nothing, so that its address may be anything.
+bool prepare(Warp& w, const Instr& i, Mask m, Copy& copy) {
+  const auto size = static_cast<uint32_t>(i.imm[6]);
+  if (size != 4 && size != 8 && size != 16) {
+    report(w, i, Kind::illegal, m, "cp.async of " + std::to_string(i.imm[6]) + " bytes; it copies 4, 8 or 16");
+    return false;
+  }
+  for (Mask left = m; left; left &= left - 1) {
+    const int lane = w.first_lane(left);
+    if (!shared_address(w, i, lane, i.ops[0], i.imm[2], i.imm[3], i.imm[0] != 0, copy.target[lane])) return false;
+    if (!shared_at(w, i, lane, copy.target[lane], size, size)) return false;
+    const uint32_t bytes = i.imm[1] ? w.r32(i.ops[2])[lane] : size;
+    if (bytes > size) {
+      report(w, i, Kind::illegal, 1u << lane,
+             "cp.async of " + std::to_string(size) + " bytes with a source size of " + std::to_string(bytes));
+      return false;
+    }
+    copy.bytes[lane] = static_cast<uint8_t>(bytes);
+    copy.source[lane] = nullptr;
+    if (bytes == 0) continue;
+    const uint64_t source = w.r64(i.ops[1])[lane] + static_cast<uint64_t>(i.imm[4]);
+    copy.source[lane] = global_at(w, i, lane, source, bytes, size, false);
+    if (!copy.source[lane]) return false;
+  }
+  return true;
+}
+
+Step cp_async(Warp& w, const Instr& i, Mask m) {
+  Copy copy;
+  if (!prepare(w, i, m, copy)) return Step::fault;
+  const auto size = static_cast<uint32_t>(i.imm[6]);
+  if (!w.launch().lazy()) {
+    land(*w.block, copy, size, m);
+    w.cp_async.add(m, {});
+    return Step::next;
+  }
+  w.cp_async.add(m, [block = w.block, copy, size](Mask lanes) { land(*block, copy, size, lanes); });
+  return Step::next;
+}
+
+Step commit(Warp& w, const Instr&, Mask m) {
+  w.cp_async.commit(m);
+  return Step::next;
+}
+
+// imm: groups that may stay in flight.
+Step wait_group(Warp& w, const Instr& i, Mask m) {
+  w.cp_async.wait(m, static_cast<uint32_t>(i.imm[0]));
+  return Step::next;
+}
+
+Step wait_all(Warp& w, const Instr&, Mask m) {
+  w.cp_async.wait_all(m);
+  return Step::next;
+}
+
+// imm: generic, noinc, offset, base bytes. ops: barrier. The arrival happens when the thread's earlier copies have
+// landed; without .noinc it was counted in advance.
+Step arrive(Warp& w, const Instr& i, Mask m) {
+  std::array<uint32_t, kLanes> barriers{};
+  for (Mask left = m; left; left &= left - 1) {
+    const int lane = w.first_lane(left);
+    if (!shared_address(w, i, lane, i.ops[0], i.imm[2], i.imm[3], i.imm[0] != 0, barriers[lane])) return Step::fault;
+    if (!mbarrier_check(w, i, lane, barriers[lane])) return Step::fault;
+    if (!i.imm[1]) mbarrier_announce(*w.block, i, barriers[lane]);
+  }
+  w.block->submit([warp = &w, instr = &i, barriers, m] {
+    warp->cp_async.wait_all(m);
+    for (Mask left = m; left; left &= left - 1) {
+      mbarrier_arrive(*warp->block, *instr, barriers[__builtin_ctz(left)], 1);
+    }
+  });
+  return Step::next;
+}
+
+}  // namespace
+
+void register_cp_async(Registry& r) {
+  r.add("cp.async", cp_async);
+  r.add("cp.async.commit_group", commit);
+  r.add("cp.async.wait_group", wait_group);
+  r.add("cp.async.wait_all", wait_all);
+  r.add("cp.async.mbarrier.arrive", arrive);
+}
+
+}  // namespace tilewright::vgpu

@@ -1,0 +1,46 @@
+#include <cstdio>
+
+#include "launch.h"
+#include "registry.h"
+
+namespace tilewright::vgpu {
+namespace {
+
+constexpr size_t kMaxFindings = 64;
+
+void record(Launch& launch, Kind kind, uint32_t line, Finding finding) {
+  const std::lock_guard<std::mutex> lock(launch.mutex);
+  const auto key = std::make_pair(static_cast<int>(kind), line);
+  const auto found = launch.seen.find(key);
+  if (found != launch.seen.end()) {
+    ++launch.findings[found->second].count;
+    return;
+  }
+  if (launch.findings.size() >= kMaxFindings) return;
+  launch.seen[key] = launch.findings.size();
+  launch.findings.push_back(std::move(finding));
+}
+
+}  // namespace
+
+std::string hex(uint64_t value) {
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+void report(Warp& w, const Instr& i, Kind kind, Mask lanes, const std::string& message) {
+  Finding f{kind, message, {w.block->x, w.block->y, w.block->z}};
+  f.warp = static_cast<int32_t>(w.index);
+  f.lane = lanes ? w.first_lane(lanes) : -1;
+  f.line = i.line;
+  record(w.launch(), kind, i.line, std::move(f));
+}
+
+void report_block(Block& b, const Instr* i, Kind kind, const std::string& message) {
+  Finding f{kind, message, {b.x, b.y, b.z}};
+  f.line = i ? i->line : 0;
+  record(*b.launch, kind, f.line, std::move(f));
+}
+
+}  // namespace tilewright::vgpu

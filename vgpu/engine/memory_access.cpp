@@ -1,0 +1,134 @@
+// Checked access to global and shared memory.
+#include <algorithm>
+#include <cstring>
+
+#include "launch.h"
+#include "registry.h"
+
+namespace tilewright::vgpu {
+namespace {
+
+const Range* range_of(const Launch& launch, uint64_t address) {
+  const auto& r = launch.ranges;
+  auto it = std::upper_bound(r.begin(), r.end(), address, [](uint64_t a, const Range& b) { return a < b.lo; });
+  return it == r.begin() ? nullptr : &*(it - 1);
+}
+
+// Where an illegal address lies, seen from the nearest allocation.
+std::string nearest(const Launch& launch, uint64_t address) {
+  const Range* best = nullptr;
+  uint64_t distance = UINT64_MAX;
+  for (const Range& r : launch.ranges) {
+    const uint64_t d = address < r.lo ? r.lo - address : address >= r.hi ? address - r.hi + 1 : 0;
+    if (d < distance) {
+      distance = d;
+      best = &r;
+    }
+  }
+  if (!best) return "the launch has no global memory";
+  const std::string size = best->name + " (" + std::to_string(best->hi - best->lo) + " bytes)";
+  if (address < best->lo) return std::to_string(best->lo - address) + " bytes before " + size;
+  if (address >= best->hi) return std::to_string(address - best->hi) + " bytes behind the end of " + size;
+  return "at byte " + std::to_string(address - best->lo) + " of " + size;
+}
+
+bool aligned(Warp& w, const Instr& i, int lane, uint64_t address, uint32_t align, const char* space) {
+  if (align < 2 || address % align == 0) return true;
+  report(w, i, Kind::misaligned, 1u << lane,
+         std::string(space) + " address " + hex(address) + " is not a multiple of " + std::to_string(align));
+  return false;
+}
+
+}  // namespace
+
+uint8_t* global_find(Launch& launch, uint64_t address, uint64_t bytes, bool write) {
+  const Range* r = range_of(launch, address);
+  if (!r || address + bytes > r->hi || address + bytes < address || (write && !r->writable)) return nullptr;
+  return reinterpret_cast<uint8_t*>(address);
+}
+
+uint8_t* global_at(Warp& w, const Instr& i, int lane, uint64_t address, uint32_t bytes, uint32_t align, bool write) {
+  if (!aligned(w, i, lane, address, align, "global")) return nullptr;
+  if (uint8_t* p = global_find(w.launch(), address, bytes, write)) return p;
+  report(w, i, Kind::out_of_bounds, 1u << lane,
+         std::string(write ? "write" : "read") + " of " + std::to_string(bytes) + " bytes at global address " +
+             hex(address) + ": " + nearest(w.launch(), address));
+  return nullptr;
+}
+
+Block* shared_owner(Block& b, uint32_t address) {
+  const uint32_t rank = address >> 24;
+  if (rank == 0) return &b;
+  return rank <= b.cluster.size() ? b.cluster[rank - 1] : nullptr;
+}
+
+uint8_t* shared_at(Warp& w, const Instr& i, int lane, uint32_t address, uint32_t bytes, uint32_t align) {
+  if (!aligned(w, i, lane, address, align, "shared")) return nullptr;
+  Block* owner = shared_owner(*w.block, address);
+  const uint32_t offset = address & kSharedOffset;
+  if (owner && offset + bytes <= owner->smem.size()) return owner->smem.data() + offset;
+  report(w, i, Kind::out_of_bounds, 1u << lane,
+         "access of " + std::to_string(bytes) + " bytes at shared address " + hex(address) + ": the block has " +
+             std::to_string(w.block->smem.size()) + " bytes");
+  return nullptr;
+}
+
+bool shared_ready(const Block& b, uint32_t offset, uint32_t bytes, Proxy proxy) {
+  const uint8_t* s = b.shadow.data() + offset;
+  const uint64_t want = 0x0101010101010101ull;
+  const uint64_t mask = proxy == Proxy::async ? 0x0303030303030303ull : want;
+  uint32_t k = 0;
+  for (; k + 8 <= bytes; k += 8) {
+    uint64_t v;
+    std::memcpy(&v, s + k, 8);
+    if ((v & mask) != want) return false;
+  }
+  for (; k < bytes; ++k)
+    if ((s[k] & static_cast<uint8_t>(mask)) != kWritten) return false;
+  return true;
+}
+
+void report_not_ready(Warp& w, const Instr& i, int lane, uint32_t address, uint32_t bytes, Proxy proxy) {
+  const Block* owner = shared_owner(*w.block, address);
+  const uint32_t offset = address & kSharedOffset;
+  if (!owner) return;
+  for (uint32_t k = 0; k < bytes; ++k)
+    if (!(owner->shadow[offset + k] & kWritten)) {
+      report(w, i, Kind::uninitialized_shared, 1u << lane,
+             "read of shared address " + hex(address + k) + ", which nothing has written");
+      return;
+    }
+  if (proxy == Proxy::async)
+    report(w, i, Kind::proxy_fence, 1u << lane,
+           "the async proxy reads shared address " + hex(address) +
+               ", written by ordinary stores with no fence.proxy.async in between");
+}
+
+const uint8_t* shared_read(Warp& w, const Instr& i, int lane, uint32_t address, uint32_t bytes, uint32_t align,
+                           Proxy proxy) {
+  const uint8_t* p = shared_at(w, i, lane, address, bytes, align);
+  if (p && !shared_ready(*shared_owner(*w.block, address), address & kSharedOffset, bytes, proxy))
+    report_not_ready(w, i, lane, address, bytes, proxy);
+  return p;
+}
+
+void shared_mark(Block& b, uint32_t address, uint32_t bytes, Proxy proxy) {
+  Block* owner = shared_owner(b, address);
+  if (owner)
+    std::memset(owner->shadow.data() + (address & kSharedOffset),
+                proxy == Proxy::generic ? kWritten | kDirty : kWritten, bytes);
+}
+
+uint8_t* shared_write(Warp& w, const Instr& i, int lane, uint32_t address, uint32_t bytes, uint32_t align,
+                      Proxy proxy) {
+  uint8_t* p = shared_at(w, i, lane, address, bytes, align);
+  if (p) shared_mark(*w.block, address, bytes, proxy);
+  return p;
+}
+
+void Block::submit(std::function<void()> land) {
+  if (launch->lazy() || launch->mode == Mode::random) in_flight.push_back(std::move(land));
+  else land();
+}
+
+}  // namespace tilewright::vgpu

@@ -1,0 +1,95 @@
+// A decoded program: instructions, operand pools, register file layout, constants.
+#pragma once
+
+#include <memory>
+
+#include "machine.h"
+#include "registry.h"
+
+namespace tilewright::vgpu {
+
+// Operand word of the Python encoder: class in bits 0-2, role in bits 3-4, negation in bit 5, index from bit 6.
+enum class OperandClass : uint8_t { pred = 0, r32 = 1, r64 = 2, const32 = 3, const64 = 4, sink32 = 5, sink64 = 6 };
+constexpr uint8_t kRead = 1;
+constexpr uint8_t kWrite = 2;
+
+struct RawOperand {
+  OperandClass cls;
+  uint8_t role;
+  bool negated;
+  uint32_t index;
+};
+
+inline RawOperand unpack_operand(int64_t word) {
+  return {static_cast<OperandClass>(word & 7), static_cast<uint8_t>((word >> 3) & 3), ((word >> 5) & 1) != 0,
+          static_cast<uint32_t>(word >> 6)};
+}
+
+constexpr uint8_t kReadsUndefined = 1;  // register sources may be undefined
+constexpr uint8_t kNeedsDefined = 2;    // memory, address or branch: sources must be defined
+
+struct RawInstr {
+  uint32_t handler;
+  int32_t guard;  // predicate index << 1 | negated, -1 = none
+  uint32_t line;
+  uint8_t flags;
+  uint32_t first_op, op_count;
+  uint32_t first_imm, imm_count;
+};
+
+enum class ConstantKind : uint8_t { value = 0, variable = 1, special = 2 };
+
+struct Constant {
+  ConstantKind kind;
+  bool wide;
+  int64_t value;      // bits; byte offset into the variable; number of the special register
+  uint32_t variable;  // index of the module variable
+  uint32_t slot;      // byte offset in the register file
+};
+
+struct Variable {
+  std::string name;
+  uint64_t bytes;
+  uint32_t align;
+  std::string init;                                          // leading bytes, the rest is zero
+  std::vector<std::tuple<uint64_t, uint32_t, int64_t>> relocations;  // at, variable, addend
+};
+
+struct Program {
+  std::vector<Instr> code;
+  std::vector<uint32_t> ops;
+  std::vector<int64_t> imms;
+  std::vector<uint8_t> op_info;   // per op: class | role << 3
+  std::vector<uint8_t> flags;     // per instruction
+  std::vector<Constant> constants;
+  std::vector<Variable> variables;
+  uint32_t file_bytes = 0;        // register file of a warp
+  uint32_t register_bytes = 0;    // its part that holds registers
+  uint32_t pred_count = 0;
+  bool may_read_undefined = false;
+};
+
+struct ProgramInput {
+  const int64_t* code;
+  size_t code_words;
+  std::vector<uint8_t> register_widths;  // 4 or 8 per virtual register
+  uint32_t pred_count;                   // with the reserved ones: 0 = sink, 1 = true
+  std::vector<Constant> constants;
+  std::vector<Variable> variables;
+};
+
+std::shared_ptr<Program> build_program(const ProgramInput& input);
+
+// analysis.cpp
+struct Analysis {
+  std::vector<uint32_t> slot;  // byte offset per virtual register
+  uint32_t bytes = 0;          // size of the register part, sinks included
+  bool may_read_undefined = false;
+};
+Analysis analyse(const std::vector<RawInstr>& raw, const std::vector<RawOperand>& ops, const std::vector<int64_t>& imms,
+                 const std::vector<uint8_t>& widths, uint32_t pred_count);
+
+constexpr uint32_t kSinkOffset = 0;
+constexpr uint32_t kFirstRegister = 2 * kSlotBytes;
+
+}  // namespace tilewright::vgpu

@@ -1,0 +1,210 @@
+// wgmma.mma_async: each warp of a warpgroup multiplies its 16 rows; B is converted once for the four of them.
+#include <array>
+#include <vector>
+
+#include "collective.h"
+#include "registry.h"
+#include "swizzle.h"
+#include "wgmma_math.h"
+
+namespace tilewright::vgpu {
+
+// Panels of B by warpgroup: the warps of a group run the same instructions, but not at the same time.
+struct PanelCache {
+  static constexpr size_t kDepth = 16;
+
+  struct Entry {
+    uint64_t descriptor = 0;
+    uint64_t sequence = 0;  // 0 = empty
+    std::array<uint32_t, 3> block{};
+    std::vector<float> panel;
+  };
+  std::vector<std::array<Entry, kDepth>> groups;
+};
+
+namespace {
+
+struct Wgmma {
+  Format a, b;
+  Accumulator accumulator;
+  int columns;
+  bool a_in_registers, saturate;
+  bool negate, transpose_a, transpose_b, fresh;
+  MatrixDescriptor a_matrix, b_matrix;
+  uint64_t b_bits;
+  uint64_t sequence;
+  uint8_t a_registers[4][kSlotBytes];
+};
+
+constexpr int kWarpRows = 16;
+
+const uint8_t* operand_chunk(Warp& w, const Instr& i, uint32_t address) {
+  static const uint8_t zeros[16] = {};
+  const uint8_t* chunk = shared_chunk(w, i, 0, address, Proxy::async);
+  return chunk ? chunk : zeros;
+}
+
+// Eight rows (K-major) or eight columns of a transposed operand, from row 8 * group on.
+void gather(Warp& w, const Instr& i, const MatrixDescriptor& matrix, bool transposed, uint32_t group, uint8_t* raw) {
+  if (transposed) {
+    for (uint32_t k = 0; k < 16; ++k) std::memcpy(raw + 16 * k, operand_chunk(w, i, matrix.column_chunk(group, k)), 16);
+    return;
+  }
+  for (uint32_t chunk = 0; chunk < kWgmmaChunks; ++chunk) {
+    for (uint32_t row = 0; row < 8; ++row, raw += 16) {
+      std::memcpy(raw, operand_chunk(w, i, matrix.row_chunk(8 * group + row, chunk)), 16);
+    }
+  }
+}
+
+void load_a(Warp& w, const Instr& i, const Wgmma& op, float* panel) {
+  for (int half = 0; half < 2; ++half) {
+    alignas(16) uint8_t raw[256];
+    if (op.a_in_registers) {
+      for (int chunk = 0; chunk < kWgmmaChunks; ++chunk) {
+        std::memcpy(raw + 128 * chunk, op.a_registers[2 * chunk + half], 128);
+      }
+    } else {
+      gather(w, i, op.a_matrix, op.transpose_a, (w.index % 4) * 2 + static_cast<uint32_t>(half), raw);
+    }
+    if (op.transpose_a) {
+      pack_transposed_rows(op.a, raw, half, panel);
+    } else {
+      pack_rows(op.a, raw, half, panel);
+    }
+  }
+  if (!op.negate) return;
+  for (int k = 0; k < kWarpRows * kWgmmaChunks * chunk_elements(op.a); ++k) panel[k] = -panel[k];
+}
+
+void load_b(Warp& w, const Instr& i, const Wgmma& op, float* panel) {
+  for (int group = 0; group < op.columns / 8; ++group) {
+    alignas(16) uint8_t raw[256];
+    gather(w, i, op.b_matrix, op.transpose_b, static_cast<uint32_t>(group), raw);
+    if (op.transpose_b) {
+      pack_transposed_columns(op.b, raw, group, panel);
+    } else {
+      pack_columns(op.b, raw, group, panel);
+    }
+  }
+}
+
+// The panel of B for this instruction: from another warp of the warpgroup, or converted now.
+const float* shared_b(Warp& w, const Instr& i, const Wgmma& op) {
+  Block& block = *w.block;
+  if (!block.panels) block.panels = std::make_shared<PanelCache>();
+  auto& groups = block.panels->groups;
+  if (groups.size() <= w.index / 4) groups.resize(w.index / 4 + 1);
+  PanelCache::Entry& entry = groups[w.index / 4][op.sequence % PanelCache::kDepth];
+  const std::array<uint32_t, 3> at{block.x, block.y, block.z};
+  if (entry.sequence != op.sequence || entry.descriptor != op.b_bits || entry.block != at) {
+    entry.panel.resize(static_cast<size_t>((op.columns + 15) / 16 * 16 * kWgmmaChunks * chunk_elements(op.b)));
+    load_b(w, i, op, entry.panel.data());
+    entry.sequence = op.sequence;
+    entry.descriptor = op.b_bits;
+    entry.block = at;
+  }
+  return entry.panel.data();
+}
+
+void multiply(Warp& w, const Instr& i, const Wgmma& op, const float* b) {
+  alignas(64) float a[kWarpRows * kWgmmaChunks * 16];
+  load_a(w, i, op, a);
+  const int registers = op.columns / (op.accumulator == Accumulator::f16 ? 4 : 2);
+  std::array<Lanes32, 128> d;
+  for (int k = 0; k < registers; ++k) d[static_cast<size_t>(k)] = w.r32(i.ops[k]);
+  multiply_panels({op.a, op.accumulator, op.saturate, op.fresh, op.columns / 8}, a, b, d.data());
+}
+
+bool descriptor(Warp& w, const Instr& i, uint32_t op, uint64_t& bits, MatrixDescriptor& matrix) {
+  bits = w.r64(op)[0];
+  matrix = MatrixDescriptor::unpack(bits);
+  if (matrix.base_offset == 0) return true;
+  report(w, i, Kind::illegal, 1,
+         "matrix descriptor " + hex(bits) + " has base offset " + std::to_string(matrix.base_offset) +
+             ": matrices must start at a multiple of their swizzle pattern here");
+  return false;
+}
+
+bool issuable(Warp& w, const Instr& i, Mask m) {
+  if (!whole_warp(w, i, m)) return false;
+  if (w.block->warps.size() < (w.index / 4 + 1) * 4) {
+    report(w, i, Kind::illegal, m, "wgmma.mma_async in a warpgroup of fewer than four warps");
+    return false;
+  }
+  if (w.wgmma_fenced) return true;
+  report(w, i, Kind::illegal, m, "wgmma.mma_async before any wgmma.fence: its registers may not be written yet");
+  return false;
+}
+
+// imm: format A, format B, accumulator, columns, A in registers, saturate; then the literals scale A, scale B and the
+// transpositions that the spelling has (number of them is the 7th). ops: D, A, B, scale D.
+bool decode_operands(Warp& w, const Instr& i, Wgmma& op) {
+  op.a = static_cast<Format>(i.imm[0]);
+  op.b = static_cast<Format>(i.imm[1]);
+  op.accumulator = static_cast<Accumulator>(i.imm[2]);
+  op.columns = static_cast<int>(i.imm[3]);
+  op.a_in_registers = i.imm[4] != 0;
+  op.saturate = i.imm[5] != 0;
+  const bool scaled = i.imm_count >= 8, transposable = i.imm_count >= 9;
+  op.negate = scaled && i.imm[6] * i.imm[7] < 0;
+  op.transpose_b = transposable && i.imm[i.imm_count - 1] != 0;
+  op.transpose_a = transposable && !op.a_in_registers && i.imm[8] != 0;
+  const uint32_t* next = i.ops + op.columns / (op.accumulator == Accumulator::f16 ? 4 : 2);
+  if (op.a_in_registers) {
+    for (auto& copy : op.a_registers) std::memcpy(copy, w.r32(*next++), kSlotBytes);
+  } else {
+    uint64_t bits;
+    if (!descriptor(w, i, *next++, bits, op.a_matrix)) return false;
+  }
+  if (!descriptor(w, i, *next++, op.b_bits, op.b_matrix)) return false;
+  op.fresh = (w.pred(*next) & 1u) == 0;
+  op.sequence = ++w.wgmma_issued;
+  return true;
+}
+
+Step mma_async(Warp& w, const Instr& i, Mask m) {
+  if (!issuable(w, i, m)) return Step::fault;
+  Wgmma op;
+  if (!decode_operands(w, i, op)) return Step::fault;
+  if (!w.launch().lazy()) {
+    multiply(w, i, op, shared_b(w, i, op));
+    w.wgmma.add(m, {});
+    return Step::next;
+  }
+  w.wgmma.add(m, [warp = &w, instr = &i, op](Mask) {
+    std::vector<float> b(kMaxPanelFloats);
+    load_b(*warp, *instr, op, b.data());
+    multiply(*warp, *instr, op, b.data());
+  });
+  return Step::next;
+}
+
+Step fence(Warp& w, const Instr& i, Mask m) {
+  if (!whole_warp(w, i, m)) return Step::fault;
+  w.wgmma_fenced = true;
+  return Step::next;
+}
+
+Step commit(Warp& w, const Instr& i, Mask m) {
+  if (!whole_warp(w, i, m)) return Step::fault;
+  w.wgmma.commit(m);
+  return Step::next;
+}
+
+Step wait_group(Warp& w, const Instr& i, Mask m) {
+  if (!whole_warp(w, i, m)) return Step::fault;
+  w.wgmma.wait(m, static_cast<uint32_t>(i.imm[0]));
+  return Step::next;
+}
+
+}  // namespace
+
+void register_wgmma(Registry& r) {
+  r.add("wgmma.mma_async", mma_async);
+  r.add("wgmma.fence", fence);
+  r.add("wgmma.commit_group", commit);
+  r.add("wgmma.wait_group", wait_group);
+}
+
+}  // namespace tilewright::vgpu

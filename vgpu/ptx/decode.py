@@ -1,0 +1,63 @@
+"""Finds the plan of an opcode spelling; importing this registers every family's decoder."""
+
+from __future__ import annotations
+
+import re
+
+from . import (
+    decode_alu as _alu,
+    decode_bulk as _bulk,
+    decode_compare as _compare,
+    decode_control as _control,
+    decode_cp_async as _cp_async,
+    decode_cvt as _cvt,
+    decode_float as _float,
+    decode_ldmatrix as _ldmatrix,
+    decode_mbarrier as _mbarrier,
+    decode_memory as _memory,
+    decode_mma as _mma,
+    decode_move as _move,
+    decode_warp as _warp,
+    decode_wgmma as _wgmma,
+)
+from .plan import DECODERS, Opcode, Plan, UnsupportedInstruction
+
+FAMILIES = (
+    _alu, _bulk, _compare, _control, _cp_async, _cvt, _float, _ldmatrix, _mbarrier, _memory, _mma, _move, _warp, _wgmma,
+)  # fmt: skip
+
+_TENSOR = re.compile(r"\[[^,]*,\s*\{([^}]*)\}")
+_plans: dict[tuple[str, tuple[str, ...]], Plan] = {}
+
+
+def shape_of(operands: list[str]) -> tuple[str, ...]:
+    """The shape of every operand: ``s`` scalar, ``m`` memory, ``v4`` vector, ``t2`` tensor map, ``c`` clock."""
+    out = []
+    for text in operands:
+        first = text[0]
+        if first == "[":
+            tensor = _TENSOR.match(text) if "{" in text else None
+            out.append(f"t{tensor.group(1).count(',') + 1}" if tensor else "m")
+        elif first == "{":
+            out.append(f"v{text.count(',') + 1}")
+        elif text.startswith(("%clock", "%globaltimer")):
+            out.append("c")
+        else:
+            out.append("s")
+    return tuple(out)
+
+
+def plan_for(opcode: str, shape: tuple[str, ...]) -> Plan:
+    """The plan of a spelling with operands of this shape.
+
+    Raises:
+        UnsupportedInstruction: no family decodes the opcode, or a modifier is not run.
+    """
+    plan = _plans.get((opcode, shape))
+    if plan is None:
+        op = Opcode(opcode)
+        decode = DECODERS.get(op.root)
+        if decode is None:
+            raise UnsupportedInstruction(f"{opcode} is not run by the virtual GPU")
+        plan = _plans[opcode, shape] = decode(op, shape)
+    return plan

@@ -1,0 +1,101 @@
+"""Decoders of bulk copies: ``cp.async.bulk``, ``cp.async.bulk.tensor`` and their reductions."""
+
+from __future__ import annotations
+
+from .plan import Opcode, Plan
+
+# Numbers of the engine's enums ``Reduction`` and ``ReductionType`` (bulk.cpp).
+_REDUCTIONS = {"add": 0, "min": 1, "max": 2, "inc": 3, "dec": 4, "and": 5, "or": 6, "xor": 7}
+_TYPES = {"u32": 0, "s32": 1, "u64": 2, "s64": 3, "f32": 4, "f64": 5, "f16": 6, "bf16": 7, "b32": 0, "b64": 2}
+_SHARED = ("shared::cta", "shared::cluster")
+
+
+def decode_bulk_copy(op: Opcode, shape: tuple[str, ...]) -> Plan:
+    """``cp.async.bulk...`` behind its first three words."""
+    if op.flag("commit_group"):
+        op.finish()
+        return Plan("cp.async.bulk.commit_group", ())
+    if op.flag("wait_group"):
+        read = op.flag("read")
+        op.finish()
+        return Plan("cp.async.bulk.wait_group", ("imm",), (int(read),))
+    if op.flag("prefetch"):
+        return _prefetch(op, shape)
+    if op.flag("tensor"):
+        return _tensor(op, shape)
+    return _linear(op, shape)
+
+
+def decode_bulk_reduce(op: Opcode, shape: tuple[str, ...]) -> Plan:
+    """``cp.reduce.async.bulk...`` behind its first four words."""
+    if op.flag("tensor"):
+        rank = _rank(op)
+        _direction(op, "global", ("shared::cta",))
+        reduction = _REDUCTIONS[op.choose(_REDUCTIONS)]
+        op.drop("tile")
+        op.choose(("bulk_group",))
+        return Plan("bulk.tensor_store", _hinted(op, shape, (f"tensor*{rank}", "addr")), (rank, reduction + 1))
+    _direction(op, "global", ("shared::cta",))
+    op.choose(("bulk_group",))
+    reduction = _REDUCTIONS[op.choose(_REDUCTIONS)]
+    op.drop("noftz")
+    kind = _TYPES[op.choose(_TYPES)]
+    return Plan("bulk.store", _hinted(op, shape, ("addr", "addr", "r:u32")), (reduction + 1, kind))
+
+
+def _direction(op: Opcode, target: str, source: tuple[str, ...]) -> None:
+    op.next((target,))
+    op.next(source)
+
+
+def _hinted(op: Opcode, shape: tuple[str, ...], operands: tuple[str, ...]) -> tuple[str, ...]:
+    """``operands``, and the cache policy that ``.L2::cache_hint`` adds; checks their number."""
+    if op.flag("L2::cache_hint"):
+        operands = (*operands, "r:b64")
+    op.finish()
+    if len(shape) != len(operands):
+        raise op.refuse(f"has {len(shape)} operands where it takes {len(operands)}")
+    return operands
+
+
+def _rank(op: Opcode) -> int:
+    return int(op.next(tuple(f"{n}d" for n in range(1, 6)))[0])
+
+
+def _tensor(op: Opcode, shape: tuple[str, ...]) -> Plan:
+    rank = _rank(op)
+    target = op.next((*_SHARED, "global"))
+    if target == "global":
+        op.next(("shared::cta",))
+        op.drop("tile")
+        op.choose(("bulk_group",))
+        return Plan("bulk.tensor_store", _hinted(op, shape, (f"tensor*{rank}", "addr")), (rank, 0))
+    op.next(("global",))
+    op.drop("tile")
+    op.choose(("mbarrier::complete_tx::bytes",))
+    multicast = op.flag("multicast::cluster")
+    operands = ("addr", f"tensor*{rank}", "addr", *(("r:u16",) if multicast else ()))
+    return Plan("bulk.tensor_load", _hinted(op, shape, operands), (rank, int(multicast)))
+
+
+def _linear(op: Opcode, shape: tuple[str, ...]) -> Plan:
+    target = op.next((*_SHARED, "global"))
+    if target == "global":
+        op.next(("shared::cta",))
+        op.choose(("bulk_group",))
+        return Plan("bulk.store", _hinted(op, shape, ("addr", "addr", "r:u32")), (0, 0))
+    source = op.next(("global", "shared::cta"))
+    op.choose(("mbarrier::complete_tx::bytes",))
+    multicast = op.flag("multicast::cluster")
+    operands = ("addr", "addr", "r:u32", "addr", *(("r:u16",) if multicast else ()))
+    return Plan("bulk.load", _hinted(op, shape, operands), (int(source == "global"), int(multicast)))
+
+
+def _prefetch(op: Opcode, shape: tuple[str, ...]) -> Plan:
+    if op.flag("tensor"):
+        rank = _rank(op)
+        _direction(op, "L2", ("global",))
+        op.drop("tile")
+        return Plan("bulk.prefetch", _hinted(op, shape, (f"tensor*{rank}",)))
+    _direction(op, "L2", ("global",))
+    return Plan("bulk.prefetch", _hinted(op, shape, ("addr", "r:u32")))

@@ -1,0 +1,361 @@
+"""Encodes a kernel and the functions it calls as an engine program."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from dataclasses import dataclass
+
+from .. import _engine
+from ..errors import UnsupportedInstruction
+from .decode import plan_for, shape_of
+from .operands import CONST64, INDEX, NEGATED, READ, SINK32, SINK64, VALUE, Encode, Names, Symbol, make_encoder, predicate_word
+from .parse import TYPE_BYTES, Function, Module, Parameter, Variable, parse_variables, syntax_error
+from .plan import Plan
+from .source import source_chain
+
+_STATEMENT = re.compile(r"(?:@\s*(!?)\s*([\w%$]+)\s+)?([a-z][\w.:]*(?:\s+\.[\w:.]+)*)\s*(.*)", re.S)
+_OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|\([^)]*\)|[^,\s][^,]*")
+_CALL = re.compile(r"(?:\(([^)]*)\)\s*,\s*)?([\w$%]+)\s*(?:,\s*\(([^)]*)\))?")
+_NEEDS_DEFINED = ("ld.", "st.", "atom.", "cp.", "bulk", "ldmatrix", "stmatrix", "mbarrier", "brx", "bar", "mma", "wgmma")
+_HANDLERS: dict[str, int] = _engine.handlers()
+_EXTERNALS = {"vprintf": "call.printf", "__assertfail": "call.assert"}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """An encoded kernel, ready for launches."""
+
+    program: object
+    entry: int
+    parameters: tuple[Parameter, ...]
+    parameter_bytes: int
+    static_shared: int
+    local_bytes: int
+    directives: str
+    functions: tuple[Function, ...]
+
+    def function_at(self, line: int) -> Function:
+        """The function whose body holds PTX line ``line``."""
+        return max((f for f in self.functions if f.line <= line), key=lambda f: f.line, default=self.functions[0])
+
+
+@dataclass
+class _Compiled:
+    """A plan with the encoders of its operands."""
+
+    handler: int
+    flags: int
+    imms: list[int]
+    front: list[int]
+    encoders: list[Encode | None]
+    plan: Plan
+
+
+class Encoder:
+    """Encodes one kernel of a module."""
+
+    def __init__(self, module: Module, entry: Function) -> None:
+        self.module = module
+        self.functions = _reachable(module, entry)
+        self.symbols: dict[str, Symbol] = {}
+        self.names = Names(self.symbols)
+        self.code = array("q")
+        self.pc = 0
+        self.local_bytes = 0
+        self.variables: list[Variable] = []
+        self.starts: dict[str, int] = {}
+        self.labels: dict[tuple[int, str], int] = {}
+        self.scopes: list[int] = []
+        self.scope_count = 0
+        self.fixups: list[tuple[int, str, tuple[int, ...], int]] = []
+        self.calls: list[tuple[int, str]] = []
+        self.tables: dict[str, list[str]] = {}
+        self.compiled: dict[tuple[str, tuple[str, ...]], _Compiled] = {}
+        self.local_sizes: dict[str, int] = {}
+        self.static_shared = self._place_variables()
+
+    def run(self) -> Kernel:
+        """The encoded kernel."""
+        entry = self.functions[0]
+        for function in self.functions:
+            self._function(function)
+        for at, name, scopes, line in self.fixups:
+            self.code[at] = self._label(name, scopes, line)
+        for at, name in self.calls:
+            self.code[at] = self.starts[name]
+        program = _engine.make_program(
+            self.code, bytes(self.names.widths), self.names.predicates, self.names.constants, self._variable_tuples()
+        )
+        size = max((p.offset + p.size for p in entry.parameters), default=0)
+        return Kernel(
+            program, 0, entry.parameters, size, self.static_shared, self.local_bytes, entry.directives, self.functions
+        )
+
+    # --- variables ----------------------------------------------------------------------------------------------
+    def _place_variables(self) -> int:
+        shared: list[Variable] = []
+        for v in self.module.variables.values():
+            if v.space in ("global", "const"):
+                self.symbols[v.name] = Symbol("global", len(self.variables))
+                self.variables.append(v)
+            elif v.space == "shared":
+                shared.append(v)
+        for function in self.functions:
+            for kind, text, line in function.tokens:
+                if kind == "statement" and text.startswith(".shared"):
+                    shared.extend(parse_variables(text, line))
+        size = 0
+        for v in sorted(shared, key=lambda v: v.extern or v.size == 0):
+            size = -(-size // v.align) * v.align
+            self.symbols[v.name] = Symbol("shared", size)
+            size += v.size
+        dynamic = [v.align for v in shared if v.size == 0]
+        if dynamic:  # all extern arrays start at one address
+            align = max(16, *dynamic)
+            size = -(-size // align) * align
+            for v in shared:
+                if v.size == 0:
+                    self.symbols[v.name] = Symbol("shared", size)
+        return size
+
+    def _local(self, name: str, size: int, align: int) -> None:
+        align = max(align, 8)
+        self.local_bytes = -(-self.local_bytes // align) * align
+        self.symbols[name] = Symbol("local", self.local_bytes)
+        self.local_sizes[name] = size
+        self.local_bytes += max(size, 1)
+
+    def _variable_tuples(self) -> list[tuple[str, int, int, bytes, list[tuple[int, int, int]]]]:
+        numbers = {v.name: k for k, v in enumerate(self.variables)}
+        out = []
+        for v in self.variables:
+            init, relocations = _initial(v, numbers)
+            out.append((v.name, max(v.size, 1), v.align, init, relocations))
+        return out
+
+    # --- functions ----------------------------------------------------------------------------------------------
+    def _function(self, function: Function) -> None:
+        self.starts[function.name] = self.pc
+        self.names.enter_function()
+        self.compiled.clear()
+        self.scopes = [self._new_scope()]
+        if function.entry:
+            for p in function.parameters:
+                self.symbols[p.name] = Symbol("param", p.offset)
+        else:
+            for p in (*function.parameters, *function.results):
+                self._local(p.name, p.size, p.align)
+        self._collect_tables(function)
+        line = function.line
+        for kind, text, line in function.tokens:
+            if kind == "statement":
+                self._statement(text, line)
+            elif kind == "label":
+                self.labels[self.scopes[-1], text] = self.pc
+            elif kind == "open":
+                self.names.open()
+                self.scopes.append(self._new_scope())
+            elif kind == "close":
+                self.names.close()
+                self.scopes.pop()
+        self._emit(_HANDLERS["ret"], -1, line, 0, [], [])
+
+    def _collect_tables(self, function: Function) -> None:
+        """``.branchtargets`` lists stand behind a label, often after the branch that uses them."""
+        label = ""
+        for kind, text, _ in function.tokens:
+            if kind == "label":
+                label = text
+            elif kind == "statement" and text.startswith(".branchtargets"):
+                self.tables[label] = [t.strip() for t in text[14:].split(",")]
+
+    def _new_scope(self) -> int:
+        self.scope_count += 1
+        return self.scope_count
+
+    def _label(self, name: str, scopes: tuple[int, ...], line: int) -> int:
+        for scope in reversed(scopes):
+            pc = self.labels.get((scope, name))
+            if pc is not None:
+                return pc
+        raise syntax_error(f"label {name!r} is not defined here", line)
+
+    # --- statements ---------------------------------------------------------------------------------------------
+    def _emit(self, handler: int, guard: int, line: int, flags: int, ops: list[int], imms: list[int]) -> int:
+        """Appends an instruction; the index of its first imm in the code."""
+        self.code.extend((handler, guard, line, flags, len(ops), len(imms), *ops, *imms))
+        self.pc += 1
+        return len(self.code) - len(imms)
+
+    def _statement(self, text: str, line: int) -> None:
+        if text[0] == ".":
+            self._directive(text, line)
+            return
+        m = _STATEMENT.match(text)
+        if m is None:
+            raise syntax_error("a statement is malformed", line, text)
+        negated, guard_name, opcode, rest = m.groups()
+        guard = -1
+        if guard_name:
+            word = predicate_word(self.names, guard_name, line)
+            guard = word >> INDEX << 1 | bool(negated)
+        if " " in opcode or "\n" in opcode or "\t" in opcode:
+            opcode = "".join(opcode.split())
+        if "//" in rest or "/*" in rest:
+            rest = re.sub(r"//[^\n]*|/\*.*?\*/", "", rest, flags=re.S)
+        try:
+            self._instruction(opcode, rest.strip(), guard, line)
+        except UnsupportedInstruction as error:
+            raise self._located(error, line) from None
+
+    def _located(self, error: UnsupportedInstruction, line: int) -> UnsupportedInstruction:
+        values: dict[str, object] = {"PTX line": line}
+        function = max((f for f in self.functions if f.line <= line), key=lambda f: f.line)
+        chain = source_chain(function, self.module.files, line)
+        if chain:
+            values["source"] = chain[-1]
+        return UnsupportedInstruction(
+            f"PTX line {line}: {error.what}", values=values, remedy="rewrite the kernel without it, or run on a GPU"
+        )
+
+    def _directive(self, text: str, line: int) -> None:
+        word = text.split(None, 1)[0]
+        if word == ".reg":
+            self.names.declare(text, line)
+        elif word in (".local", ".param"):
+            for v in parse_variables(text, line):
+                self._local(v.name, v.size, v.align)
+        elif word not in (".shared", ".pragma", ".branchtargets", ".calltargets", ".callprototype"):
+            raise syntax_error(f"directive {word} does not belong in a body", line, text)
+
+    def _instruction(self, opcode: str, rest: str, guard: int, line: int) -> None:
+        if opcode.startswith("call"):
+            self._call(rest, guard, line)
+            return
+        if opcode.startswith("brx.idx"):
+            self._switch(rest, guard, line)
+            return
+        if "{" in rest or "[" in rest:
+            operands = [o.strip() for o in _OPERAND.findall(rest)]
+        else:
+            operands = [o.strip() for o in rest.split(",")] if rest else []
+        if ".param" in opcode:
+            opcode = self._param_space(opcode, operands)
+        compiled = self._compile(opcode, shape_of(operands))
+        ops, imms = compiled.front[:], compiled.imms[:]
+        labels = []
+        for encode, operand in zip(compiled.encoders, operands, strict=False):
+            if encode is None:
+                labels.append((len(imms), operand))
+                imms.append(0)
+            else:
+                encode(operand, ops, imms, line)
+        if compiled.plan.zero:
+            ops.append(self.names.constant(VALUE, True, 0) | READ)
+        at = self._emit(compiled.handler, guard, line, compiled.flags, ops, imms)
+        for index, name in labels:
+            self.fixups.append((at + index, name, tuple(self.scopes), line))
+
+    def _param_space(self, opcode: str, operands: list[str]) -> str:
+        """Parameters of functions live in local memory; those of the kernel in the param space."""
+        for text in operands:
+            if text.startswith("["):
+                name = text[1:-1].split("+")[0].strip()
+                found = self.symbols.get(name)
+                if found is not None and found.space == "local":
+                    return re.sub(r"\.param(::\w+)?", ".local", opcode, count=1)
+        return opcode
+
+    def _compile(self, opcode: str, shape: tuple[str, ...]) -> _Compiled:
+        found = self.compiled.get((opcode, shape))
+        if found is not None:
+            return found
+        plan = plan_for(opcode, shape)
+        wanted = len(plan.operands)
+        if not wanted - plan.optional <= len(shape) - plan.unread <= wanted:
+            raise UnsupportedInstruction(f"{opcode} has {len(shape)} operands where {wanted} belong")
+        encoders = [None if d == "label" else make_encoder(self.names, d) for d in plan.operands]
+        flags = int(plan.reads_undefined) | (2 if plan.handler.startswith(_NEEDS_DEFINED) else 0)
+        front = [(SINK64 if d.endswith("64") else SINK32) | 2 << 3 for d in plan.sinks]
+        found = _Compiled(_HANDLERS[plan.handler], flags, list(plan.imms), front, encoders, plan)
+        self.compiled[opcode, shape] = found
+        return found
+
+    def _switch(self, rest: str, guard: int, line: int) -> None:
+        index, _, table = (p.strip() for p in rest.partition(","))
+        targets = self.tables.get(table)
+        if targets is None:
+            raise syntax_error(f"branch table {table!r} is not defined", line)
+        ops: list[int] = []
+        make_encoder(self.names, "r:u32")(index, ops, [], line)
+        at = self._emit(_HANDLERS["brx"], guard, line, 2, ops, [0] * len(targets))
+        for k, name in enumerate(targets):
+            self.fixups.append((at + k, name, tuple(self.scopes), line))
+
+    def _call(self, rest: str, guard: int, line: int) -> None:
+        m = _CALL.match(rest)
+        if m is None or m.group(2).startswith("%"):
+            raise UnsupportedInstruction("an indirect call is not run by the virtual GPU")
+        results = [t.strip() for t in (m.group(1) or "").split(",") if t.strip()]
+        arguments = [t.strip() for t in (m.group(3) or "").split(",") if t.strip()]
+        name = m.group(2)
+        offset = {n: self.symbols[n].value for n in (*results, *arguments) if n in self.symbols}
+        if name in _EXTERNALS:
+            front = [offset[results[0]] if results else -1] if name == "vprintf" else []
+            self._emit(_HANDLERS[_EXTERNALS[name]], guard, line, 0, [], front + [offset[a] for a in arguments])
+            return
+        callee = self.module.functions.get(name)
+        if callee is None or not callee.defined:
+            raise UnsupportedInstruction(f"call of {name}, which has no body")
+        self.calls.append((self._emit(_HANDLERS["call"], guard, line, 0, [], [0, len(arguments), len(results)]), name))
+        self._pending.append((len(self.code), arguments, results, callee, offset))
+
+    @property
+    def _pending(self) -> list[tuple[int, list[str], list[str], Function, dict[str, int]]]:
+        raise AttributeError
+
+
+def _reachable(module: Module, entry: Function) -> tuple[Function, ...]:
+    out = [entry]
+    for function in out:
+        for kind, text, line in function.tokens:
+            if kind != "statement" or "call" not in text:
+                continue
+            m = _STATEMENT.match(text)
+            if m is None or not m.group(3).startswith("call") or (c := _CALL.match(m.group(4))) is None:
+                continue
+            callee = module.functions.get(c.group(2))
+            if callee is None or not callee.defined:
+                continue
+            if callee is entry:
+                raise UnsupportedInstruction(f"PTX line {line}: recursive call of {callee.name}")
+            if callee not in out:
+                out.append(callee)
+    return tuple(out)
+
+
+def _initial(v: Variable, numbers: dict[str, int]) -> tuple[bytes, list[tuple[int, int, int]]]:
+    """The bytes of an initialiser, and the places that hold addresses of other variables."""
+    if not v.init:
+        return b"", []
+    size = TYPE_BYTES[v.type]
+    out = bytearray()
+    relocations: list[tuple[int, int, int]] = []
+    from .operands import literal
+
+    for piece in re.sub(r"[{}\s]+", " ", v.init).strip().split(","):
+        text = piece.strip()
+        if not text:
+            continue
+        name = re.sub(r"^generic\((.*)\)$", r"\1", text)
+        base, _, addend = name.partition("+")
+        if base.strip() in numbers:
+            relocations.append((len(out), numbers[base.strip()], int(addend or "0", 0)))
+            out += bytes(8)
+            continue
+        value = literal(text, v.type)
+        if value is None:
+            raise syntax_error(f"the initialiser {text!r} of {v.name} is not a literal", v.line)
+        out += value.to_bytes(size, "little")
+    return bytes(out), relocations

@@ -1,0 +1,361 @@
+"""Operands: registers, literals, symbols and addresses as engine words."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .. import _engine
+from .parse import TYPE_BYTES, syntax_error
+
+PRED, R32, R64, CONST32, CONST64, SINK32, SINK64 = range(7)
+READ, WRITE = 1 << 3, 2 << 3
+NEGATED = 1 << 5
+INDEX = 6
+VALUE, VARIABLE, SPECIAL = range(3)
+TRUE = 1 << INDEX  # predicate 1 always holds
+_SPECIALS: dict[str, int] = _engine.specials()
+_NUMBERED = re.compile(r"(%?[A-Za-z_$][\w$]*?)(\d+)$")
+_FLOATS = {"f16", "bf16", "f32", "f64", "tf32", "f16x2", "bf16x2"}
+_INTEGER = re.compile(r"([+-]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|(\d+))[uU]?$")
+# Parameters of the shared ``Symbol.space``: kernel parameters live in "param", those of functions in "local".
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A variable: its state space and its address there (a variable number for ``global``)."""
+
+    space: str
+    value: int
+
+
+def literal(text: str, type_: str) -> int | None:
+    """The bits of a literal of PTX type ``type_``, or None when ``text`` is no literal."""
+    size = TYPE_BYTES[type_]
+    first = text[:2]
+    if first in ("0f", "0F") and len(text) == 10:
+        bits = int(text[2:], 16)
+        return struct.unpack("<Q", struct.pack("<d", *struct.unpack("<f", struct.pack("<I", bits))))[0] if size == 8 and type_ == "f64" else bits
+    if first in ("0d", "0D") and len(text) == 18:
+        bits = int(text[2:], 16)
+        if size == 8:
+            return bits
+        return int(struct.unpack("<I", struct.pack("<f", struct.unpack("<d", struct.pack("<Q", bits))[0]))[0])
+    m = _INTEGER.match(text)
+    if m is None:
+        return _decimal_float(text, type_)
+    sign, hexadecimal, binary, decimal = m.groups()
+    if hexadecimal:
+        value = int(hexadecimal, 16)
+    elif binary:
+        value = int(binary, 2)
+    else:
+        value = int(decimal, 8) if len(decimal) > 1 and decimal[0] == "0" else int(decimal)
+    if type_ in ("f32", "f64"):
+        return _float_bits(float(-value if sign == "-" else value), type_)
+    return (-value if sign == "-" else value) & ((1 << (8 * size)) - 1)
+
+
+def _float_bits(value: float, type_: str) -> int:
+    code, word = ("<d", "<Q") if type_ == "f64" else ("<f", "<I")
+    return int(struct.unpack(word, struct.pack(code, value))[0])
+
+
+def _decimal_float(text: str, type_: str) -> int | None:
+    if type_ not in ("f32", "f64") or not re.match(r"[+-]?(\d+\.\d*|\.\d+|\d+)([eE][+-]?\d+)?$", text):
+        return None
+    return _float_bits(float(text), type_)
+
+
+class Names:
+    """Registers, constants and symbols of the functions of one kernel."""
+
+    def __init__(self, symbols: dict[str, Symbol]) -> None:
+        self.words: dict[str, int] = {}  # name -> engine word without a role
+        self.bytes: dict[str, int] = {}  # declared width of registers, 0 for predicates
+        self.prefixes: dict[str, str] = {}
+        self.symbols = symbols
+        self.widths = bytearray()
+        self.predicates = 2
+        self.constants: list[tuple[int, bool, int, int]] = []
+        self._constant_index: dict[tuple[int, bool, int, int], int] = {}
+        self._undo: list[list[tuple[str, int | None]]] = [[]]
+
+    # --- scopes -------------------------------------------------------------------------------------------------
+    def open(self) -> None:
+        """Enters a ``{`` scope."""
+        self._undo.append([])
+
+    def close(self) -> None:
+        """Leaves a scope: names it declared mean again what they meant outside."""
+        for name, word in reversed(self._undo.pop()):
+            if word is None:
+                del self.words[name]
+            else:
+                self.words[name] = word
+
+    def enter_function(self) -> None:
+        """Forgets the registers of the previous function."""
+        self.words, self.bytes, self.prefixes = {}, {}, {}
+        self._undo = [[]]
+
+    # --- registers ----------------------------------------------------------------------------------------------
+    def declare(self, text: str, line: int) -> None:
+        """A ``.reg`` declaration."""
+        m = re.match(r"\.reg\s+\.(\w+)\s+(.*)", text, re.S)
+        if m is None or m.group(1) not in TYPE_BYTES or m.group(1) == "b128":
+            raise syntax_error("a register declaration is malformed or of an unsupported type", line, text)
+        for piece in m.group(2).split(","):
+            name, bracket, count = piece.strip().partition("<")
+            if not bracket:
+                self._bind(name, m.group(1))
+            elif len(self._undo) == 1:
+                self.prefixes[name] = m.group(1)
+            else:
+                for k in range(int(count.rstrip(">"))):
+                    self._bind(f"{name}{k}", m.group(1))
+
+    def _bind(self, name: str, type_: str) -> int:
+        if type_ == "pred":
+            word = self.predicates << INDEX | PRED
+            self.predicates += 1
+            size = 0
+        else:
+            size = TYPE_BYTES[type_]
+            word = len(self.widths) << INDEX | (R64 if size == 8 else R32)
+            self.widths.append(8 if size == 8 else 4)
+        if len(self._undo) > 1:
+            self._undo[-1].append((name, self.words.get(name)))
+        self.words[name] = word
+        self.bytes[name] = size
+        return word
+
+    def register(self, name: str) -> int | None:
+        """The word of a register, or None when there is none of this name."""
+        word = self.words.get(name)
+        if word is not None:
+            return word
+        m = _NUMBERED.match(name)
+        if m is None or m.group(1) not in self.prefixes:
+            return None
+        scopes, self._undo = self._undo, [[]]  # belongs to the function, not to the scope that names it first
+        word = self._bind(name, self.prefixes[m.group(1)])
+        self._undo = scopes
+        return word
+
+    # --- constants ----------------------------------------------------------------------------------------------
+    def constant(self, kind: int, wide: bool, value: int, variable: int = 0) -> int:
+        """The word of a constant slot."""
+        if value >= 1 << 63:
+            value -= 1 << 64
+        key = (kind, wide, value, variable)
+        index = self._constant_index.get(key)
+        if index is None:
+            index = self._constant_index[key] = len(self.constants)
+            self.constants.append(key)
+        return index << INDEX | (CONST64 if wide else CONST32)
+
+    def symbol(self, text: str, wide: bool) -> int | None:
+        """The word of ``symbol`` or ``symbol+offset``, or None."""
+        name, _, offset = text.partition("+")
+        found = self.symbols.get(name.strip())
+        if found is None:
+            return None
+        addend = int(offset.strip() or "0", 0)
+        if found.space == "global":
+            return self.constant(VARIABLE, True, addend, found.value)
+        return self.constant(VALUE, wide, found.value + addend)
+
+    def source(self, text: str, type_: str, line: int) -> int:
+        """The word of a source operand of PTX type ``type_``: register, literal, special register or symbol."""
+        word = self.register(text)
+        wide = TYPE_BYTES[type_] == 8
+        if word is not None:
+            return word
+        if text in _SPECIALS:
+            return self.constant(SPECIAL, wide, _SPECIALS[text])
+        value = literal(text, type_)
+        if value is not None:
+            return self.constant(VALUE, wide, value)
+        word = self.symbol(text, wide)
+        if word is not None:
+            return word
+        if text == "WARP_SZ":
+            return self.constant(VALUE, wide, 32)
+        raise syntax_error(f"{text!r} is not a register, literal, special register or variable", line)
+
+
+# An operand encoder appends to ops and imms what one operand text means.
+Encode = Callable[[str, list[int], list[int], int], None]
+
+
+def scalar(names: Names, role: int, type_: str, any_width: bool) -> Encode:
+    """Encoder of ``"r:u32"``, ``"w:b64?"`` and the like."""
+    size = TYPE_BYTES[type_]
+    wide = size == 8
+    sink = SINK64 if wide else SINK32
+    writes = role & WRITE
+
+    def encode(text: str, ops: list[int], imms: list[int], line: int) -> None:
+        word = names.words.get(text)
+        if word is None:
+            if text == "_":
+                word = sink
+            else:
+                word = names.source(text, type_, line)
+        kind = word & 7
+        if any_width:
+            imms.append(names.bytes.get(text, size))
+        elif kind == PRED or (kind in (R64, CONST64, SINK64)) != wide:
+            raise syntax_error(f"operand {text!r} does not have the {8 * size} bits of type .{type_}", line)
+        if writes and kind in (CONST32, CONST64):
+            raise syntax_error(f"{text!r} cannot be written", line)
+        ops.append(word | role)
+
+    return encode
+
+
+def predicate(names: Names, role: int) -> Encode:
+    """Encoder of ``"r:pred"`` and ``"w:pred"``."""
+
+    def encode(text: str, ops: list[int], _imms: list[int], line: int) -> None:
+        ops.append(predicate_word(names, text, line) | role)
+
+    return encode
+
+
+def predicate_word(names: Names, text: str, line: int) -> int:
+    """The word of ``p``, ``!p``, ``_``, or a literal truth value."""
+    negated = text.startswith("!")
+    word = names.register(text.lstrip("! "))
+    if word is not None and word & 7 == PRED:
+        return word | NEGATED if negated else word
+    if text == "_":
+        return PRED
+    value = literal(text.lstrip("! "), "b32")
+    if value is None:
+        raise syntax_error(f"{text!r} is not a predicate", line)
+    return (TRUE | PRED) | (0 if bool(value) != negated else NEGATED)
+
+
+def vector(names: Names, role: int, type_: str, count: int, any_width: bool) -> Encode:
+    """Encoder of ``"r:f32*4"``: ``{a, b, c, d}``, or one register for ``*1``."""
+    one = scalar(names, role, type_, any_width)
+
+    def encode(text: str, ops: list[int], imms: list[int], line: int) -> None:
+        parts = [p.strip() for p in text[1:-1].split(",")] if text[0] == "{" else [text]
+        if len(parts) != count:
+            raise syntax_error(f"{text} has {len(parts)} elements where {count} belong", line)
+        before = len(imms)
+        for part in parts:
+            one(part, ops, imms, line)
+        del imms[before + 1 :]  # one width for the whole vector
+
+    return encode
+
+
+def pair(names: Names, role: int, type_: str) -> Encode:
+    """Encoder of ``"w:b32|pred"``: ``d|p`` or ``d``."""
+    value = predicate(names, role) if type_ == "pred" else scalar(names, role, type_, False)
+
+    def encode(text: str, ops: list[int], imms: list[int], line: int) -> None:
+        first, bar, second = text.partition("|")
+        value(first.strip(), ops, imms, line)
+        ops.append((predicate_word(names, second.strip(), line) if bar else PRED) | role)
+
+    return encode
+
+
+def address(names: Names) -> Encode:
+    """Encoder of ``"addr"``: base slot; offset and base bytes."""
+
+    def encode(text: str, ops: list[int], imms: list[int], line: int) -> None:
+        if text[0] != "[":
+            raise syntax_error(f"{text!r} is not an address", line)
+        base, offset = split_address(text[1:-1].strip(), line)
+        word = names.words.get(base)
+        if word is None:
+            word = names.register(base)
+        if word is None:
+            word = names.symbol(base, True)
+        if word is None:
+            value = literal(base, "u64")
+            if value is None:
+                raise syntax_error(f"{base!r} is not a register or variable", line)
+            word = names.constant(VALUE, True, value)
+        kind = word & 7
+        if kind == PRED or names.bytes.get(base, 8) < 4:
+            raise syntax_error(f"{base!r} cannot hold an address", line)
+        ops.append(word | READ)
+        imms.append(offset)
+        imms.append(4 if kind in (R32, CONST32) else 8)
+
+    return encode
+
+
+def split_address(text: str, line: int) -> tuple[str, int]:
+    """``base`` and the literal behind ``+`` or ``-``."""
+    base, plus, offset = text.partition("+")
+    if not plus:
+        base, minus, offset = text.partition("-")
+        if not minus or not base:
+            return text, 0
+        offset = "-" + offset.strip()
+    try:
+        return base.strip(), int(offset.strip().rstrip("uU"), 0)
+    except ValueError:
+        raise syntax_error(f"the offset of [{text}] is not a number", line) from None
+
+
+def tensor(names: Names, count: int) -> Encode:
+    """Encoder of ``"tensor*2"``: ``[map, {c0, c1}]``."""
+    base = address(names)
+    coordinate = scalar(names, READ, "s32", False)
+
+    def encode(text: str, ops: list[int], imms: list[int], line: int) -> None:
+        m = re.match(r"\[([^,]*),\s*\{([^}]*)\}\s*\]$", text)
+        parts = [p.strip() for p in m.group(2).split(",")] if m else []
+        if m is None or len(parts) != count:
+            raise syntax_error(f"{text!r} is not a tensor map with {count} coordinates", line)
+        base(f"[{m.group(1).strip()}]", ops, imms, line)
+        imms.pop()  # the base is always 64 bits
+        for part in parts:
+            coordinate(part, ops, imms, line)
+
+    return encode
+
+
+def immediate(_names: Names) -> Encode:
+    """Encoder of ``"imm"``."""
+
+    def encode(text: str, _ops: list[int], imms: list[int], line: int) -> None:
+        value = literal(text, "s64")
+        if value is None:
+            raise syntax_error(f"{text!r} is not an integer literal", line)
+        imms.append(value - (1 << 64) if value >= 1 << 63 else value)
+
+    return encode
+
+
+def make_encoder(names: Names, descriptor: str) -> Encode:
+    """The encoder of one operand descriptor of a :class:`~.plan.Plan` (labels are the statement encoder's)."""
+    if descriptor == "addr":
+        return address(names)
+    if descriptor == "imm":
+        return immediate(names)
+    if descriptor.startswith("tensor*"):
+        return tensor(names, int(descriptor[7:]))
+    role_text, _, rest = descriptor.partition(":")
+    role = {"r": READ, "w": WRITE, "rw": READ | WRITE}[role_text]
+    if rest.endswith("|pred"):
+        return pair(names, role, rest[:-5])
+    if rest == "pred":
+        return predicate(names, role)
+    type_, _, count = rest.partition("*")
+    any_width = type_.endswith("?")
+    type_ = type_.rstrip("?")
+    if count:
+        return vector(names, role, type_, int(count), any_width)
+    return scalar(names, role, type_, any_width)
