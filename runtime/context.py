@@ -1,0 +1,108 @@
+"""Ambient choices and counters: ``use(target=..., schedule=...)`` and ``stats()``."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright import knobs, lowering
+from tilewright.dsl import Target
+from tilewright.schedules import Schedule
+
+
+@dataclass(frozen=True)
+class _Choice:
+    target: Target | None = None
+    schedule: Schedule | None = None
+
+
+_choice: ContextVar[_Choice] = ContextVar("tilewright_choice", default=_Choice())  # noqa: B039
+
+
+@contextmanager
+def use(*, target: Target | str | None = None, schedule: Schedule | None = None) -> Iterator[None]:
+    """Choose target and schedule for what is compiled inside. May be nested; each thread and task has its own choice.
+
+    What is left None stays as it was outside.
+
+    Raises:
+        UnknownTarget: the target's name is not documented.
+    """
+    outer = _choice.get()
+    named = Target(target) if isinstance(target, str) else target
+    token = _choice.set(_Choice(named or outer.target, schedule if schedule is not None else outer.schedule))
+    try:
+        yield
+    finally:
+        _choice.reset(token)
+
+
+def current_target() -> Target:
+    """The target chosen by the innermost ``use``, else the default target."""
+    return _choice.get().target or Target.default()
+
+
+def target_token() -> str:
+    """A cheap name for what decides ``current_target``: equal tokens in one process mean equal targets."""
+    chosen = _choice.get().target
+    return chosen.name if chosen is not None else os.environ.get(knobs.TARGET.name, "")
+
+
+def current_schedule() -> Schedule | None:
+    """The schedule chosen by the innermost ``use``, if any."""
+    return _choice.get().schedule
+
+
+_recording: ContextVar[list[Any] | None] = ContextVar("tilewright_recording", default=None)
+
+
+@contextmanager
+def recording() -> Iterator[list[Any]]:
+    """Collect the report of every launch on the virtual GPU inside; what it finds is in the reports and does not raise."""
+    reports: list[Any] = []
+    token = _recording.set(reports)
+    try:
+        yield reports
+    finally:
+        _recording.reset(token)
+
+
+def current_recording() -> list[Any] | None:
+    """The reports that the innermost ``recording`` collects, if any."""
+    return _recording.get()
+
+
+class Counters:
+    """Named counts that several threads add to."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: dict[str, int] = {}
+
+    def add(self, name: str, amount: int = 1) -> None:
+        """Add to one count."""
+        with self._lock:
+            self._counts[name] = self._counts.get(name, 0) + amount
+
+    def read(self) -> dict[str, int]:
+        """A copy of the counts."""
+        with self._lock:
+            return dict(self._counts)
+
+
+counters = Counters()
+_NAMES = ("kernels", "launches", "device_loads", "traced_calls", "jit_hits", "jit_misses")
+
+
+def stats() -> dict[str, float]:
+    """Counts since the process began: compiles and cache hits of lowering, and of the runtime:
+
+    ``kernels`` (Kernel objects made), ``launches``, ``device_loads`` (kernels made ready on a device), ``traced_calls``
+    (calls under a tracer), ``jit_hits`` and ``jit_misses`` (``jit`` calls that found their kernel, or did not).
+    """
+    return {**dict.fromkeys(_NAMES, 0), **lowering.counters(), **counters.read()}
