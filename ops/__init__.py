@@ -1,0 +1,14 @@
+"""The operators: torch functions made of tile programs and their schedules, one record each."""
+
+from __future__ import annotations
+
+from .errors import OperatorError as OperatorError
+from .gemm import gemm as gemm
+from .operator import Comparison as Comparison
+from .operator import Lowering as Lowering
+from .operator import Operator as Operator
+from .operator import Tolerance as Tolerance
+from .registry import OPERATORS as OPERATORS
+from .registry import find_operator as find_operator
+
+__all__ = ["OPERATORS", "Comparison", "Lowering", "Operator", "OperatorError", "Tolerance", "find_operator", "gemm"]

@@ -1,0 +1,143 @@
+"""The record of matmul: how its calls are described, made, compared and compiled."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from tilewright.dsl import Target
+
+from .errors import OptionError
+from .gemm import SCHEMA, gemm
+from .gemm_arguments import FP8, check_target, dtype_name, result_dtype
+from .gemm_reference import baseline, reference
+from .gemm_variants import Problem, variant_of
+from .operator import Lowering, Operator, Tolerance
+
+_ALIASES = {
+    "f16": "float16",
+    "fp16": "float16",
+    "half": "float16",
+    "bf16": "bfloat16",
+    "f32": "float32",
+    "fp32": "float32",
+    "float": "float32",
+    "i8": "int8",
+    "e4m3": "float8_e4m3fn",
+    "e5m2": "float8_e5m2",
+}
+_TARGETS = ("sm_80", "sm_89", "sm_90a")
+
+PARAMETERS: Mapping[str, Any] = {
+    "m": 4096,
+    "n": 4096,
+    "k": 4096,
+    "batch": 0,
+    "dtype": "float16",
+    "transpose_a": False,
+    "transpose_b": False,
+    "bias": False,
+    "activation": None,
+    "out_dtype": None,
+    "tf32": False,
+}
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """The torch dtype of a name or its usual short form.
+
+    Raises:
+        OptionError: no such dtype.
+    """
+    found = getattr(torch, _ALIASES.get(name, name), None)
+    if not isinstance(found, torch.dtype):
+        raise OptionError(f"gemm: unknown dtype {name!r}", remedy=f"use a torch dtype or one of {', '.join(_ALIASES)}")
+    return found
+
+
+def _types(values: Mapping[str, Any]) -> tuple[torch.dtype, torch.dtype]:
+    operand = torch_dtype(values["dtype"])
+    wanted = values["out_dtype"]
+    return operand, result_dtype(operand, None if wanted is None else torch_dtype(wanted))
+
+
+def _random(shape: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
+    if not dtype.is_floating_point:
+        return torch.randint(-128, 128, shape, generator=generator).to(dtype)
+    return torch.randn(shape, generator=generator).to(dtype)
+
+
+def inputs(values: Mapping[str, Any], generator: torch.Generator) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Normally distributed operands (all of int8), stored transposed where the values say so."""
+    operand, result = _types(values)
+    m, n, k = values["m"], values["n"], values["k"]
+    batch = (values["batch"],) if values["batch"] else ()
+    a = _random((*batch, k, m) if values["transpose_a"] else (*batch, m, k), operand, generator)
+    b = _random((*batch, n, k) if values["transpose_b"] else (*batch, k, n), operand, generator)
+    bias = _random((n,), result, generator) if values["bias"] else None
+    left, right = (a.mT if values["transpose_a"] else a), (b.mT if values["transpose_b"] else b)
+    return (left, right), {"bias": bias, "activation": values["activation"], "out_dtype": result}
+
+
+def lowering(values: Mapping[str, Any], target: Target) -> Lowering:
+    """The program and schedule for contiguous, aligned operands of these sizes.
+
+    Raises:
+        OperandTypeError: the target's units do not take the dtype.
+    """
+    operand, result = _types(values)
+    check_target(operand, target)
+    inner_a = values["m"] if values["transpose_a"] else values["k"]
+    inner_b = values["k"] if values["transpose_b"] else values["n"]
+    width = math.gcd(16, inner_a * operand.itemsize, inner_b * operand.itemsize)
+    problem = Problem(
+        m=values["m"],
+        n=values["n"],
+        batch=max(1, values["batch"]),
+        dtype=dtype_name(operand),
+        out_dtype=dtype_name(result),
+        transpose_a=values["transpose_a"],
+        transpose_b=values["transpose_b"],
+        align=width,
+        width=width if width >= 4 else operand.itemsize,
+        bias_dtype=dtype_name(result) if values["bias"] else None,
+        activation=values["activation"],
+        tensor_cores=values["tf32"],
+    )
+    variant = variant_of(problem, target)
+    return Lowering(variant.program(), variant.schedule())
+
+
+def targets(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Targets whose units take the dtype."""
+    return _TARGETS[1:] if torch_dtype(values["dtype"]) in FP8 else _TARGETS
+
+
+_LAYOUTS = tuple({"transpose_a": a, "transpose_b": b} for a in (False, True) for b in (False, True))
+_ODD = ((1, 1, 1), (1, 512, 96), (127, 255, 63), (33, 7, 1000), (0, 16, 8), (16, 24, 0))
+
+SAMPLES: tuple[Mapping[str, Any], ...] = (
+    *({"m": 96, "n": 80, "k": 72, "bias": True, "activation": "gelu", **layout} for layout in _LAYOUTS),
+    *({"m": m, "n": n, "k": k} for m, n, k in _ODD),
+    *({"m": 64, "n": 48, "k": 64, "dtype": dtype} for dtype in ("bfloat16", "float32", "int8", "float8_e4m3fn")),
+    {"m": 40, "n": 32, "k": 48, "batch": 3},
+)
+
+RECORD = Operator(
+    name="gemm",
+    summary="activation(a @ b + bias) for any layout, size and batch",
+    schema=SCHEMA,
+    function=gemm,
+    parameters=PARAMETERS,
+    inputs=inputs,
+    lowering=lowering,
+    reference=reference,
+    baseline=baseline,
+    samples=SAMPLES,
+    tolerance=Tolerance(),
+    targets=targets,
+    differentiable=True,
+)

@@ -1,0 +1,108 @@
+"""What an operator is: one record that the command line, the tests and the tuner read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from tilewright.dsl import Program, Target
+from tilewright.schedules import Schedule
+
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """What an operator compiles for given values: a program and the schedule it takes by default."""
+
+    program: Program
+    schedule: Schedule
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far a result may be from the reference: ``factor`` times torch's own error, and never less than ``units``.
+
+    ``units`` counts roundings (machine epsilon of the result) of the largest reference value.
+    """
+
+    factor: float = 2.0
+    units: float = 1.0
+
+    def bound(self, result: torch.Tensor, reference: torch.Tensor, baseline: torch.Tensor) -> float:
+        """The largest allowed absolute error of ``result``."""
+        own = float((baseline.to(reference.dtype) - reference).abs().max())
+        epsilon = torch.finfo(result.dtype).eps if result.is_floating_point() else 0.0
+        return max(self.factor * own, self.units * epsilon * float(reference.abs().max()))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A result beside the reference: largest absolute error, that of torch, and the allowed one."""
+
+    error: float
+    torch_error: float
+    allowed: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether the result is close enough (NaN is not)."""
+        return self.error <= self.allowed
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator.
+
+    Attributes:
+        name: its name in ``tilewright.ops`` and ``torch.ops.tilewright``.
+        summary: one line.
+        schema: arguments and result in torch's schema language.
+        function: the public function.
+        parameters: values that ``--set`` may change, with defaults; they describe one call.
+        inputs: values, generator -> the call's positional and keyword arguments.
+        lowering: values, target -> what is compiled for such a call (the largest launch of it).
+        reference: the call's arguments -> the exact result, in a wide type.
+        baseline: the call's arguments -> torch's result in the call's own types.
+        samples: values of typical and of hard calls.
+        tolerance: how far results may be off.
+        targets: names of the targets that take the values.
+        differentiable: whether gradients flow through it.
+    """
+
+    name: str
+    summary: str
+    schema: str
+    function: Callable[..., torch.Tensor]
+    parameters: Values
+    inputs: Callable[[Values, torch.Generator], tuple[tuple[Any, ...], dict[str, Any]]]
+    lowering: Callable[[Values, Target], Lowering]
+    reference: Callable[..., torch.Tensor]
+    baseline: Callable[..., torch.Tensor]
+    samples: tuple[Values, ...]
+    tolerance: Tolerance
+    targets: Callable[[Values], tuple[str, ...]]
+    differentiable: bool
+
+    def values(self, given: Values | None = None) -> dict[str, Any]:
+        """The parameters with some of them given, texts converted to the default's type.
+
+        Raises:
+            OptionError: a name that is no parameter, or a value of another type.
+        """
+        from .values import merged
+
+        return merged(self.name, self.parameters, given or {})
+
+    def compare(self, result: torch.Tensor, *args: Any, **keywords: Any) -> Comparison:
+        """A result of ``function(*args, **keywords)`` beside the reference."""
+        exact = self.reference(*args, **keywords)
+        own = self.baseline(*args, **keywords)
+        if exact.numel() == 0:
+            return Comparison(0.0, 0.0, 0.0)
+        error = float((result.to(exact.dtype) - exact).abs().max())
+        torch_error = float((own.to(exact.dtype) - exact).abs().max())
+        return Comparison(error, torch_error, self.tolerance.bound(result, exact, own))

@@ -1,0 +1,27 @@
+"""Every operator, by name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+
+from . import gemm_record
+from .errors import UnknownOperator
+from .operator import Operator
+
+_RECORDS = (gemm_record.RECORD,)
+
+OPERATORS: Mapping[str, Operator] = {record.name: record for record in _RECORDS}
+
+
+def find_operator(name: str) -> Operator:
+    """The record of an operator.
+
+    Raises:
+        UnknownOperator: there is none of this name; the message names close ones.
+    """
+    if name not in OPERATORS:
+        close = difflib.get_close_matches(name, OPERATORS, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise UnknownOperator(f"no operator is called {name!r}", remedy=f"{hint}known: {', '.join(OPERATORS)}")
+    return OPERATORS[name]

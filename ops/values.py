@@ -1,0 +1,43 @@
+"""Parameter values of an operator's call, as a command line gives them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from .errors import OptionError
+
+_TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+
+
+def merged(name: str, defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """``defaults`` with ``given`` in place; texts become the type of the default (``none`` becomes None).
+
+    Raises:
+        OptionError: an unknown name, or a value of another type.
+    """
+    values = dict(defaults)
+    for key, value in given.items():
+        if key not in defaults:
+            close = difflib.get_close_matches(key, defaults, n=1)
+            raise OptionError(
+                f"{name}: no parameter {key!r}",
+                remedy=(f"did you mean {close[0]!r}? " if close else "") + f"its parameters are {', '.join(defaults)}",
+            )
+        values[key] = _converted(name, key, value, defaults[key])
+    return values
+
+
+def _converted(name: str, key: str, value: Any, default: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    if isinstance(default, bool):
+        if value.lower() in (*_TRUE, *_FALSE):
+            return value.lower() in _TRUE
+        raise OptionError(f"{name}: {key} = {value!r} is neither true nor false", remedy=f"use {key}=1 or {key}=0")
+    if isinstance(default, int):
+        if value.isdigit():
+            return int(value)
+        raise OptionError(f"{name}: {key} = {value!r} is no whole number", remedy=f"use a number, such as {default}")
+    return None if value.lower() in ("none", "") else value

@@ -1,0 +1,72 @@
+"""Reading proofs of a schedule out of generated code."""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .errors import ScheduleNotApplied
+from .primitive import Lowered, Primitive, written
+
+_BINARY: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_CALLS: Mapping[str, Callable[..., int]] = {"max": max, "min": min}
+
+
+def dropped(step: Primitive, artifact: Lowered, seen: str, remedy: str = "") -> ScheduleNotApplied:
+    """The error for a step whose effect the code does not show."""
+    return ScheduleNotApplied(
+        f"{written(step)} was dropped by lowering for {artifact.target.name}", values={"code": seen}, remedy=remedy
+    )
+
+
+def numbers(pattern: str, text: str) -> tuple[int, ...]:
+    """The whole numbers that ``pattern`` captures, in order."""
+    return tuple(int(match) for match in re.findall(pattern, text))
+
+
+def bound_extents(program_text: str) -> dict[str, str]:
+    """Extent of each grid axis in the IR's text, by ``x``, ``y``, ``z``."""
+    pattern = r'T\.thread_binding\((.*), thread="blockIdx\.([xyz])"\)'
+    return {axis: extent for extent, axis in re.findall(pattern, program_text)}
+
+
+def evaluated(text: str, values: Mapping[str, int]) -> int:
+    """The value of an IR expression of whole numbers, names, ``+ - * // %``, ``min`` and ``max``.
+
+    Raises:
+        ValueError: it holds something else.
+    """
+    return _value(ast.parse(text, mode="eval").body, values)
+
+
+def _value(node: ast.expr, values: Mapping[str, int]) -> int:
+    match node:
+        case ast.Constant(value=int(number)):
+            return number
+        case ast.Name(id=name) if name in values:
+            return values[name]
+        case ast.BinOp(left=left, op=operation, right=right) if type(operation) in _BINARY:
+            return _BINARY[type(operation)](_value(left, values), _value(right, values))
+        case ast.Call(func=ast.Attribute(attr=name), args=args) if name in _CALLS:
+            return _CALLS[name](*(_value(arg, values) for arg in args))
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="T")), args=[ast.Constant() as inner]):
+            return _value(inner, values)
+    raise ValueError(f"cannot evaluate {ast.unparse(node)}")
+
+
+def block_threads(artifact: Lowered) -> tuple[int, ...]:
+    """Threads of a block of each launch."""
+    counts: list[int] = []
+    for launch in artifact.plan.launches:
+        sizes: list[Any] = [size.evaluate() for size in launch.block if not size.variables]
+        counts.append(sizes[0] * sizes[1] * sizes[2] if len(sizes) == 3 else -1)
+    return tuple(counts)

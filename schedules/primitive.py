@@ -1,0 +1,98 @@
+"""What every primitive is: frozen options, a legality check, a rewrite, and a proof after lowering."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+from tilewright.dsl import Program, Target
+from tilewright.errors import SourceSpan
+
+
+class Size(Protocol):
+    """A size of a launch over the shape variables."""
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The variables it reads."""
+
+    def evaluate(self, **values: int) -> int:
+        """Its value."""
+
+
+class Launch(Protocol):
+    """The part of a kernel launch that proofs read."""
+
+    @property
+    def grid(self) -> Sequence[Size]:
+        """Blocks along x, y, z."""
+
+    @property
+    def block(self) -> Sequence[Size]:
+        """Threads along x, y, z."""
+
+
+class Plan(Protocol):
+    """The launches of an artifact."""
+
+    @property
+    def launches(self) -> Sequence[Launch]:
+        """In order."""
+
+
+class Lowered(Protocol):
+    """The part of an artifact that proofs read."""
+
+    @property
+    def target(self) -> Target:
+        """The machine it was lowered for."""
+
+    @property
+    def cuda(self) -> str:
+        """The generated CUDA source."""
+
+    @property
+    def ptx(self) -> str:
+        """The PTX text."""
+
+    @property
+    def plan(self) -> Plan:
+        """The launch plan."""
+
+    @property
+    def program_text(self) -> str:
+        """The scheduled program's IR."""
+
+
+@runtime_checkable
+class Primitive(Protocol):
+    """One step of a schedule: a frozen dataclass whose fields are its options.
+
+    ``name`` is the step's name in ``Schedule`` and in JSON. ``check`` raises a ``ScheduleError`` that names handle and
+    line; ``apply`` rewrites a checked program; ``effect`` raises ``ScheduleNotApplied`` when the code does not show it.
+    """
+
+    name: ClassVar[str]
+
+    def check(self, program: Program, target: Target) -> None:
+        """Refuse what cannot be done."""
+
+    def apply(self, program: Program, target: Target) -> Program:
+        """The rewritten program."""
+
+    def effect(self, artifact: Lowered) -> None:
+        """Prove that lowering kept it."""
+
+    def locate(self, program: Program) -> SourceSpan | None:
+        """The source line it acts on."""
+
+
+def options_of(step: Primitive) -> Mapping[str, Any]:
+    """A step's options by name, in order."""
+    return {field.name: getattr(step, field.name) for field in fields(step)}  # type: ignore[arg-type]
+
+
+def written(step: Primitive) -> str:
+    """The step as it is written in a chain: ``pipeline('k', 3)``."""
+    return f"{step.name}({', '.join(repr(value) for value in options_of(step).values())})"

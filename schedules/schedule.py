@@ -1,0 +1,111 @@
+"""A schedule: an immutable sequence of primitives, built by chaining."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tilewright.dsl import Program, Target
+
+from . import text
+from .errors import IllegalStep, ScheduleNotApplied
+from .primitive import Lowered, Primitive, written
+from .primitives import FastMath, MinBlocks, Pipeline, Rasterize, SwapGrid, Threads
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How a program is to run: steps applied in order, each checked before and proved after lowering.
+
+    Equal by value and hashable. Every method returns a new schedule with one step more; the empty schedule changes
+    nothing. Handles are names from ``program.outline()``.
+    """
+
+    primitives: tuple[Primitive, ...] = ()
+
+    def then(self, *steps: Primitive) -> Schedule:
+        """With further steps."""
+        return Schedule((*self.primitives, *steps))
+
+    def threads(self, n: int) -> Schedule:
+        """Launch ``n`` threads a block."""
+        return self.then(Threads(n))
+
+    def pipeline(self, loop: str, depth: int) -> Schedule:
+        """Load ``depth - 1`` iterations of ``loop`` ahead."""
+        return self.then(Pipeline(loop, depth))
+
+    def rasterize(self, panel: int, order: str = "row") -> Schedule:
+        """Visit tiles in panels of ``panel`` rows (or columns, ``order="column"``)."""
+        return self.then(Rasterize(panel, order))
+
+    def min_blocks(self, n: int) -> Schedule:
+        """Leave registers for ``n`` blocks a multiprocessor."""
+        return self.then(MinBlocks(n))
+
+    def swap_grid(self) -> Schedule:
+        """Exchange the first two grid axes."""
+        return self.then(SwapGrid())
+
+    def fast_math(self) -> Schedule:
+        """Approximate float32 functions."""
+        return self.then(FastMath())
+
+    def apply(self, program: Program, target: Target) -> Program:
+        """The scheduled program; the same object when there is no step.
+
+        Raises:
+            ScheduleError: a step that the program or target cannot take, with its handle and line.
+        """
+        for step in self.primitives:
+            step.check(program, target)
+            rewritten = step.apply(program, target)
+            if rewritten is program:
+                raise IllegalStep(f"{written(step)} changed nothing in {program.name}", span=step.locate(program))
+            program = rewritten
+        return program
+
+    def verify(self, artifact: Lowered, program: Program | None = None) -> None:
+        """Prove every step in the generated code; ``program`` lets the error name the line.
+
+        Raises:
+            ScheduleNotApplied: lowering dropped a step.
+        """
+        for step in self.primitives:
+            try:
+                step.effect(artifact)
+            except ScheduleNotApplied as error:
+                if error.span is None and program is not None:
+                    error.span = step.locate(program)
+                raise
+
+    def to_json(self) -> str:
+        """JSON text with a version; ``from_json`` gives back an equal schedule."""
+        return text.to_json(self.primitives)
+
+    @staticmethod
+    def from_json(source: str) -> Schedule:
+        """The schedule that ``to_json`` wrote.
+
+        Raises:
+            BadScheduleText: damaged text, another version, an unknown step or option, a value of another type.
+        """
+        return Schedule(text.from_json(source))
+
+    def describe(self) -> str:
+        """One line a step: its number, and the step as it is written."""
+        if not self.primitives:
+            return "no steps: the program as written"
+        return "\n".join(f"{number}. {written(step)}" for number, step in enumerate(self.primitives, 1))
+
+    def __str__(self) -> str:
+        return "Schedule()" + "".join(f".{written(step)}" for step in self.primitives)
+
+    def __len__(self) -> int:
+        return len(self.primitives)
+
+    def __bool__(self) -> bool:
+        return bool(self.primitives)
+
+    def __iter__(self) -> Iterator[Primitive]:
+        return iter(self.primitives)
