@@ -1,0 +1,86 @@
+"""From a tile program to a cubin, and the cache hit, against ``tilelang.compile`` on the same PrimFunc.
+
+Every measurement is a fresh process with everything imported. For ``cold`` it has caches with nothing in them,
+and has compiled another kernel before (libraries loaded, headers precompiled or in the file cache), as a developer's
+process has. ``hit`` finds the kernel in the caches that a ``cold`` process left, ``later hit`` after another hit.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from .comparison import Benchmark, Row, child, interleaved
+
+REPEATS = 3
+TARGET = "sm_90a"
+SIZE = (1024, 1024, 1024)
+TILE = (128, 128, 64)
+OTHER_TILE = (64, 64, 32)
+SIDES = ("tilewright", "tilelang")
+# phase -> what it is called, and the ratio aimed at
+PHASES = {
+    "cold": ("source to cubin, warm process", 3.0),
+    "hit": ("first cache hit of a process", 7.0),
+    "later hit": ("later cache hit", None),
+}
+
+
+def compiler(side: str) -> Callable[[Any], object]:
+    """The function that takes a PrimFunc to a callable kernel, for ``tilewright`` or ``tilelang``."""
+    if side == "tilewright":
+        import tilewright
+
+        compile_ = tilewright.compile
+        return lambda func: compile_(func, target=TARGET, out_idx=-1)
+    import tilelang
+
+    return lambda func: tilelang.compile(func, target={"kind": "cuda", "arch": TARGET}, out_idx=-1)
+
+
+def one_side(side: str, phase: str) -> float:
+    """Seconds for the measured kernel, in this process."""
+    from .kernels import gemm
+
+    compile_ = compiler(side)
+    if phase != "hit":
+        compile_(gemm(256, 256, 256, OTHER_TILE))
+    func = gemm(*SIZE, TILE)
+    start = time.perf_counter()
+    compile_(func)
+    return time.perf_counter() - start
+
+
+def seconds(side: str, phase: str, caches: Path) -> float:
+    """The same in a fresh process; a cold one gets caches that nothing is in yet, a hit those of the last cold one."""
+    folder = caches / side
+    if phase == "cold":
+        new = Path(tempfile.mkdtemp(prefix=side, dir=caches))
+        folder.unlink(missing_ok=True)
+        folder.symlink_to(new)
+    variables = {
+        "TILEWRIGHT_CACHE_DIR": str(folder),
+        "TILEWRIGHT_CACHE": "1",
+        "TILELANG_CACHE_DIR": str(folder),
+        "TILELANG_TMP_DIR": str(folder / "tmp"),
+    }
+    code = f"from {__name__} import one_side; print(one_side({side!r}, {phase!r}))"
+    return float(child(["-c", code], variables))
+
+
+def measure() -> tuple[Row, ...]:
+    """A row a phase."""
+    kernel = f"gemm {'x'.join(map(str, TILE))} f16 {TARGET}"
+    rows = []
+    with tempfile.TemporaryDirectory() as caches:
+        for phase, (what, goal) in PHASES.items():
+            sides = {s: (lambda s=s, phase=phase: seconds(s, phase, Path(caches)) * 1e3) for s in SIDES}
+            found = interleaved(REPEATS, sides)
+            rows.append(Row(f"{kernel}: {what}", *(found[s] for s in SIDES), "tilelang.compile", "ms", goal))
+    return tuple(rows)
+
+
+BENCHMARK = Benchmark("compile", "how long from a tile program to a cubin, and on a cache hit?", measure)

@@ -1,0 +1,1 @@
+"""One file a command; ``tilewright.cli.main`` lists them in order."""

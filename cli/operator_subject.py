@@ -1,0 +1,77 @@
+"""An operator of ``tilewright.ops`` as a subject, described by its record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from .compare import Comparison
+from .settings import check_names
+from .tensors import SEED
+from .trial import Choice, Subject, Trial, findings_of, finished, instructions_of, text_of, timed
+
+if TYPE_CHECKING:
+    from tilewright.dsl import Program
+    from tilewright.ops import Operator
+
+
+def operator_subject(operator: Operator) -> Subject:
+    """The subject of an operator's record."""
+    return Subject(operator.name, partial(_program, operator), partial(_run, operator))
+
+
+def _program(operator: Operator, settings: Mapping[str, object], choice: Choice) -> tuple[Program, Choice]:
+    check_names(settings, operator.parameters)
+    lowering = operator.lowering(operator.values(settings), choice.target)
+    return lowering.program, Choice(choice.target, choice.schedule or lowering.schedule)
+
+
+def _run(operator: Operator, settings: Mapping[str, object], choice: Choice) -> Trial:
+    import torch
+
+    from tilewright.runtime import compile, recording, stats, use
+
+    program, own = _program(operator, settings, choice)
+    values = operator.values(settings)
+    hits = stats()["cache_hits"]
+    kernel, compile_ms = timed(lambda: compile(program, own.schedule, own.target))
+    cached = stats()["cache_hits"] > hits
+    args, keywords = operator.inputs(values, torch.Generator().manual_seed(SEED))
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    with use(target=choice.target, schedule=choice.schedule), recording() as reports:
+        moved, named = [_on(device, x) for x in args], {key: _on(device, x) for key, x in keywords.items()}
+        operator.function(*moved, **named)
+        reports.clear()
+        result, run_ms = timed(lambda: finished(operator.function, *moved, **named))
+    found = operator.compare(result.cpu(), *args, **keywords)
+    exact = operator.reference(*args, **keywords)
+    return Trial(
+        subject=operator.name,
+        kernel=kernel,
+        device="vgpu" if device == "cpu" else "cuda",
+        tensors=_tensors(operator, args, keywords, result),
+        comparison=Comparison(
+            found.error, found.torch_error, found.allowed, float(exact.abs().max()) if exact.numel() else 0.0
+        ),
+        compile_ms=compile_ms,
+        cached=cached,
+        run_ms=run_ms,
+        instructions=instructions_of(reports) if device == "cpu" else None,
+        findings=findings_of(reports),
+    )
+
+
+def _on(device: str, value: Any) -> Any:
+    import torch
+
+    return value.to(device) if torch.is_tensor(value) else value
+
+
+def _tensors(operator: Operator, args: Any, keywords: Mapping[str, Any], result: Any) -> dict[str, str]:
+    import torch
+
+    names = [part.split()[-1].split("=")[0] for part in operator.schema.split(")")[0].strip("(").split(",")]
+    given = {**dict(zip(names, args, strict=False)), **keywords}
+    shown = {name: text_of(value) for name, value in given.items() if torch.is_tensor(value)}
+    return {**shown, "result": text_of(result)}
