@@ -5,7 +5,9 @@ environment (every child process inherits them), puts two folders in front of ``
 ``sys.excepthook`` and ``inspect.getfile`` and installs a native SIGSEGV handler. Put back: the environment (TileLang
 pins the values on its own ``env`` object), both hooks, and the signal handler. The ``sys.path`` entries stay, since
 tvm imports lazily, but move to the end, where they shadow no module of the user. Not undone: the name ``tvm`` means
-TileLang's copy from then on, and TileLang's cache folder. When the user imported TileLang first, nothing is touched.
+TileLang's copy from then on, and TileLang's cache folder. When the user imported TileLang first, nothing is put back.
+
+One method of TileLang is replaced, ``Builder.set_fileline``: see ``_blame_callers``.
 """
 
 from __future__ import annotations

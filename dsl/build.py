@@ -74,7 +74,7 @@ def translate_build_errors(function: Callable[..., Any] | None = None, *, traced
     token = _tracing.set(True)
     try:
         yield
-    except TilewrightError:
+    except (TilewrightError, Warning):  # a warning is an exception where the user made it one
         raise
     except Exception as error:
         translated = _translate(error)

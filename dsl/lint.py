@@ -8,12 +8,13 @@ path, and the condition is dropped. Only ``T.alloc_var`` makes a variable.
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from .errors import ImmutableName, PipelineError
-from .source import FunctionSource, function_source
+from .source import FunctionSource, captured_values, function_source
 
 _TRACING_DECORATORS = ("prim_func", "macro")
 _STATIC_ATTRIBUTES = ("shape", "dtype", "strides", "scope", "name", "ndim")
@@ -25,9 +26,9 @@ def lint_function(function: Callable[..., Any], *, traced: bool, values: Mapping
     """Check the traced functions in the source of ``function``; nothing is checked when Python kept no source.
 
     Args:
-        function: a factory, or the traced function itself.
-        traced: ``function`` is itself traced.
-        values: what names of the enclosing scope are bound to.
+        function: a factory, or the traced function itself (known by its ``T.Kernel`` outside any inner function).
+        traced: ``function`` surely is itself traced.
+        values: what names of the enclosing scope are bound to; by default what ``function`` captured.
 
     Raises:
         ImmutableName: an assignment inside a traced block would be lost.
@@ -36,16 +37,28 @@ def lint_function(function: Callable[..., Any], *, traced: bool, values: Mapping
     source = function_source(function)
     if source is None:
         return
+    depths = _checked(source, traced)
+    if depths:
+        _check_stages(depths, source, captured_values(function) if values is None else values)
+
+
+@functools.lru_cache(maxsize=512)
+def _checked(source: FunctionSource, traced: bool) -> tuple[ast.expr, ...]:
+    """Check the assignments, once a source; the pipeline depths found, which depend on captured values."""
     outer = _symbolic_names(source.tree)
+    depths: list[ast.expr] = []
     for node in [source.tree] if traced else _traced_functions(source.tree):
-        _check_stages(node, source, values or {})
         _Body(source).function(node, outer)
+        depths.extend(_depths(node))
+    return tuple(depths)
 
 
-def _traced_functions(tree: ast.FunctionDef) -> Iterator[ast.FunctionDef]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and any(map(_is_tracing, node.decorator_list)):
-            yield node
+def _traced_functions(tree: ast.FunctionDef) -> list[ast.FunctionDef]:
+    """The functions in a factory that are traced, or the function itself when it launches the kernel (eager style)."""
+    inner = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node is not tree]
+    found = [node for node in inner if any(map(_is_tracing, node.decorator_list))]
+    launches = any(_called(node) == "Kernel" for node in ast.walk(tree))
+    return found or ([tree] if launches else [])
 
 
 def _is_tracing(decorator: ast.expr) -> bool:
@@ -73,17 +86,20 @@ def _names(target: ast.AST) -> list[str]:
     return [node.id for node in ast.walk(target) if isinstance(node, ast.Name)]
 
 
-def _check_stages(tree: ast.FunctionDef, source: FunctionSource, values: Mapping[str, object]) -> None:
+def _depths(tree: ast.FunctionDef) -> Iterator[ast.expr]:
     for node in ast.walk(tree):
-        if _called(node) != "Pipelined" or not isinstance(node, ast.Call):
-            continue
-        for keyword in node.keywords:
-            depth = _constant(keyword.value, values) if keyword.arg == "num_stages" else None
-            if isinstance(depth, int) and depth < 0:
-                raise PipelineError(
-                    f"num_stages = {depth} is no pipeline depth", span=source.span(keyword.value),
-                    remedy="use 0 for no pipeline, 2 or more to overlap copies with compute",
-                )  # fmt: skip
+        if _called(node) == "Pipelined" and isinstance(node, ast.Call):
+            yield from (keyword.value for keyword in node.keywords if keyword.arg == "num_stages")
+
+
+def _check_stages(depths: tuple[ast.expr, ...], source: FunctionSource, values: Mapping[str, object]) -> None:
+    for node in depths:
+        depth = _constant(node, values)
+        if isinstance(depth, int) and depth < 0:
+            raise PipelineError(
+                f"num_stages = {depth} is no pipeline depth", span=source.span(node),
+                remedy="use 0 for no pipeline, 2 or more to overlap copies with compute",
+            )  # fmt: skip
 
 
 def _constant(node: ast.expr, values: Mapping[str, object]) -> object:

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ._tilelang import tirx
+from ._tilelang import tirx, tvm
 from .errors import NotAPrimFunc
 from .lint import lint_function
 from .operations import buffer_shape, extent_of
-from .source import captured_values, function_source
+from .source import function_source
 from .spans import keep_func_span, place, stmt_span
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Program:
 
         require_prim_func(func, "Program.from_primfunc")
         if "orig_func" in vars(func):
-            lint_function(func.orig_func, traced=True, values=captured_values(func.orig_func))
+            lint_function(func.orig_func, traced=True)
         name = str(func.attrs["global_symbol"]) if func.attrs and "global_symbol" in func.attrs else "main"
         return Program(safe_annotations(func), name, {}, source_of(func))
 
@@ -87,6 +87,19 @@ class Program:
     def params(self) -> tuple[Param, ...]:
         """The parameters in the order of the Python signature."""
         return tuple(_param(var, self.func.buffer_map) for var in self.func.params)
+
+    @functools.cached_property
+    def variables(self) -> Mapping[str, str]:
+        """The shape variables by name, with their dtype.
+
+        ``T.dynamic(name)`` is an int32: an extent of 2**31 or more needs ``T.dynamic(name, "int64")``.
+        """
+        found: dict[str, str] = {}
+        for _, buffer in self.func.buffer_map.items():
+            for expr in (*buffer.shape, *buffer.strides):
+                for var in tirx.analysis.undefined_vars(expr):
+                    found.setdefault(str(var.name), str(var.dtype))
+        return MappingProxyType(found)
 
     def outline(self) -> Outline:
         """The named tree of this program; its text is what ``str`` gives."""
@@ -119,11 +132,18 @@ class Program:
         digest.update("\n".join(_lines(self.func)).encode())
         return digest.hexdigest()
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_load, (tvm.ir.save_json(self.func), self.name, dict(self.bindings), self.source))
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Program) and self.name == other.name and self.fingerprint == other.fingerprint
 
     def __hash__(self) -> int:
         return hash((self.name, self.fingerprint))
+
+
+def _load(text: str, name: str, bindings: dict[str, object], source: Source | None) -> Program:
+    return Program(tvm.ir.load_json(text), name, bindings, source)
 
 
 def require_prim_func(value: Any, where: str) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from tilewright.errors import SourceSpan
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FunctionSource:
     """A function's file, first line, text and syntax tree; tree columns are short by ``indent``."""
 

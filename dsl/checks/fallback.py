@@ -35,5 +35,7 @@ def _reason(gemm: Gemm, threads: int) -> str:
     if gemm.a.dtype == "float32":
         return "operands are float32 (multiplied as tf32 with mma.sync)"
     if is_fp8(gemm.a.dtype) or gemm.a.dtype in ("int8", "uint8", "tfloat32"):
-        return f"{gemm.a.dtype} operands must be K-major; store B as (N, K) and pass transpose_B=True"
+        wanted = [] if not gemm.transpose_a else ["A as (M, K) with transpose_A=False"]
+        wanted += [] if gemm.transpose_b else ["B as (N, K) with transpose_B=True"]
+        return f"{gemm.a.dtype} operands must be K-major; store {' and '.join(wanted)}"
     return f"it has no instruction for {gemm.a.dtype} x {gemm.b.dtype} -> {gemm.c.dtype}"

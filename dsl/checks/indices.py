@@ -32,7 +32,7 @@ def _check_regions(operation: Operation, span: Any) -> None:
         if region.scope not in _ON_CHIP:
             continue
         for dimension, (begin, extent, size) in enumerate(
-            zip(region.begins, region.extents, buffer_shape(region.buffer), strict=True)
+            zip(region.begins, region.extents, buffer_shape(region.buffer), strict=False)
         ):
             start = extent_of(begin)
             if isinstance(start, int) and isinstance(extent, int) and isinstance(size, int) and start + extent > size:

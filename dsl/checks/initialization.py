@@ -37,9 +37,12 @@ def _accesses(entry: Entry) -> tuple[dict[str, str], set[str]]:
         return _of_operation(entry.detail)
     reads: dict[str, str] = {}
     writes: set[str] = set()
+    foreign = entry.kind == "op"  # a call whose effect on its pointers is unknown may write them
 
     def visit(node: Any) -> None:
-        if isinstance(node, tirx.BufferLoad) and _watched(node.buffer) and id_of(node.buffer) not in writes:
+        if isinstance(node, tirx.BufferLoad) and foreign:
+            writes.add(id_of(node.buffer))
+        elif isinstance(node, tirx.BufferLoad) and _watched(node.buffer) and id_of(node.buffer) not in writes:
             reads.setdefault(id_of(node.buffer), str(node.buffer.name))
         elif isinstance(node, tirx.BufferStore):
             writes.add(id_of(node.buffer))

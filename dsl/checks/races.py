@@ -11,7 +11,7 @@ from ..spans import place, stmt_span
 from ..tree import PARALLEL, Loop
 from ._context import Launch
 
-_PRIVATE = ("local", "local.var")
+_PRIVATE = ("local", "local.var", "local.reducer")
 
 
 def check_races(launch: Launch) -> None:
@@ -20,20 +20,27 @@ def check_races(launch: Launch) -> None:
     Raises:
         RaceError: there is one.
     """
+    reducers = {hash(data) for data in _reducers(launch)}
     for placed in launch.placed():
         loop = placed.entry.detail
         if isinstance(loop, Loop) and loop.kind == "parallel":
-            _visit(placed.entry.node, [])
+            _visit(placed.entry.node, [], reducers)
 
 
-def _visit(stmt: Any, variables: list[Any]) -> None:
+def _reducers(launch: Launch) -> list[Any]:
+    """Data variables of reducers, whose updates TileLang combines itself."""
+    info: Any = launch.detail.annotations.get("reducer_info", {})
+    return list(info.keys())
+
+
+def _visit(stmt: Any, variables: list[Any], reducers: set[int]) -> None:
     if isinstance(stmt, tirx.For):
         spread = int(stmt.kind) == PARALLEL and extent_of(stmt.extent) != 1
-        _visit(stmt.body, [*variables, stmt.loop_var] if spread else variables)
+        _visit(stmt.body, [*variables, stmt.loop_var] if spread else variables, reducers)
     elif isinstance(stmt, tirx.SeqStmt):
         for part in stmt.seq:
-            _visit(part, variables)
-    elif isinstance(stmt, tirx.BufferStore):
+            _visit(part, variables, reducers)
+    elif isinstance(stmt, tirx.BufferStore) and hash(stmt.buffer.data) not in reducers:
         _check(stmt, variables)
 
 

@@ -61,22 +61,20 @@ def _describe(info: BufferInfo, count: int) -> str:
 
 
 def pipeline_versions(launch: Launch) -> dict[str, int]:
-    """Buffer -> copies the pipeline keeps of it: those that a pipelined loop fills from global memory."""
+    """Buffer -> versions the pipeline keeps: of those a pipelined loop's own statements fill from global memory."""
     versions: dict[str, int] = {}
     for placed in launch.placed():
         loop = placed.entry.detail
-        if not isinstance(loop, Loop) or loop.stages is None or has_inner_loop(placed.entry):
-            continue
-        for child in placed.entry.children:
-            operation = child.detail
-            if isinstance(operation, Operation) and operation.name in COPIES and operation.regions[0].scope == "global":
-                target = operation.regions[-1]
-                if target.scope == "shared.dyn":
-                    versions[target.name] = max(versions.get(target.name, 1), loop.stages)
+        if isinstance(loop, Loop) and loop.stages is not None:
+            for name in (filled for child in placed.entry.children for filled in filled_buffers(child)):
+                versions[name] = max(versions.get(name, 1), loop.stages)
     return versions
 
 
-def has_inner_loop(entry: Entry) -> bool:
-    """Whether a sequential loop stands inside; TileLang then drops the pipeline."""
-    below = (inner for child in entry.children for inner in child.walk())
-    return any(isinstance(inner.detail, Loop) and inner.detail.kind != "parallel" for inner in below)
+def filled_buffers(entry: Entry) -> list[str]:
+    """The shared buffer that an entry copies from global memory, if it does."""
+    operation = entry.detail
+    if not isinstance(operation, Operation) or operation.name not in COPIES or len(operation.regions) != 2:
+        return []
+    source, target = operation.regions
+    return [target.name] if source.scope == "global" and target.scope == "shared.dyn" else []

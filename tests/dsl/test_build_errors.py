@@ -2,6 +2,7 @@ import logging
 
 import pytest
 
+from tilewright import language as T
 from tilewright.dsl import kernel, load_source, translate_build_errors
 from tilewright.dsl.errors import (
     BuildError,
@@ -141,15 +142,39 @@ def test_kernels_without_source_say_why():
     assert kernel(load_source(text)["factory"]).bind().source.text.startswith("    @T.prim_func")
 
 
-def test_eager_bodies_are_checked_too():
-    def body(a):
+def test_warnings_made_errors_stay_warnings():
+    with pytest.raises(DeprecationWarning, match="old"), translate_build_errors():
+        raise DeprecationWarning("old")
+
+
+def clamp(a):
+    x = a[0]
+    if x > 1.0:
+        x = 1.0
+    a[0] = x
+
+
+def launched_clamp(a):
+    with T.Kernel(1, threads=32):
         x = a[0]
         if x > 1.0:
             x = 1.0
         a[0] = x
 
-    with (
-        pytest.raises(ImmutableName, match="'x' is bound outside this block"),
-        translate_build_errors(body, traced=True),
-    ):
+
+def test_eager_bodies_are_checked_too():
+    with pytest.raises(ImmutableName, match="'x' is bound outside this block"), translate_build_errors(launched_clamp):
         pass
+
+
+def test_bodies_without_a_launch_are_checked_when_said_to_be_traced():
+    with translate_build_errors(clamp):
+        pass
+    with pytest.raises(ImmutableName, match="'x' is bound outside"), translate_build_errors(clamp, traced=True):
+        pass
+
+
+def test_a_refused_body_is_refused_every_time():
+    for _ in range(2):
+        with pytest.raises(ImmutableName, match="'x' is bound outside"), translate_build_errors(launched_clamp):
+            pass

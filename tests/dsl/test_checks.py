@@ -111,6 +111,15 @@ ACCEPTED = {
     "private variable": (
         "v = T.alloc_var('float32')\nv = 0.0\nfor i in T.serial(64):\n    v += A[i]\nO[0] = v", {}
     ),
+    "reducer": (
+        "r = T.alloc_reducer((1,), 'float32', 'sum')\ns = T.alloc_fragment((1,), 'float32')\nT.reducer_init(r)\n"
+        "for i in T.Parallel(256):\n    T.reducer_update(r[0], A[i])\nT.finalize_reducer(r, s)\nO[0] = s[0]", {}
+    ),
+    "atomic": ("for i in T.Parallel(64):\n    T.atomic_add(O[0], A[i])", {}),
+    "buffer filled by a foreign function": (
+        "s = T.alloc_shared((64,), 'float32')\nT.call_extern('handle', 'f', T.address_of(s[0]))\nT.copy(s, O[0])", {}
+    ),
+    "initialised variable": ("v = T.alloc_var('float32', init=0.0)\nv += A[0]\nO[0] = v", {}),
     "unit axis": ("for i, j in T.Parallel(64, 1):\n    O[i] += A[i]", {}),
     "scalar broadcast": ("s = T.alloc_shared((32,), 'float32')\nT.copy(A[0:32], s)\nT.copy(s, O[0])", {}),
     "unit dimensions": (
@@ -171,21 +180,35 @@ def test_read_before_write(make):
 
 
 def test_accumulating_into_nothing(make):
-    body = "a = T.alloc_shared((64, 64), 'float16')\nc = T.alloc_fragment((64, 64), 'float32')\nT.clear(a)\nT.gemm(a, a, c)"
+    head = "a = T.alloc_shared((64, 64), 'float16')\nc = T.alloc_fragment((64, 64), 'float32')\n"
+    body = head + "T.clear(a)\nT.gemm(a, a, c)"
     (text,) = warned(make, ReadBeforeWrite, body)
     assert text.startswith("gemm c (<kernel ")
     assert text.endswith("c is read before it is written")
     check_program(make(body.replace("a, c)", "a, c, clear_accum=True)")).bind(), HOPPER)
 
 
+NESTED = """\
+s = T.alloc_shared((64,), "float32")
+for k in T.Pipelined(2, num_stages=3):
+    for j in T.serial(2):
+        T.copy(A[(k * 2 + j) * 64], s)
+        T.copy(s, O[(k * 2 + j) * 64])
+"""
+OWN = """\
+s = T.alloc_shared((64,), "float32")
+for k in T.Pipelined(4, num_stages=3):
+    T.copy(A[k * 64], s)
+    for j in T.serial(2):
+        T.copy(s[j * 32], O[k * 64 + j * 32:k * 64 + j * 32 + 32])
+"""
+
+
 def test_dropped_pipeline(make):
-    body = (
-        "s = T.alloc_shared((64,), 'float32')\nfor k in T.Pipelined(4, num_stages=3):\n    T.copy(A[k * 64], s)\n"
-        "    for j in T.serial(2):\n        O[j] = s[j]"
-    )
-    (text,) = warned(make, PipelineDropped, body)
+    (text,) = warned(make, PipelineDropped, NESTED)
     assert "loop k (" in text
-    assert "its 3 pipeline stages are dropped" in text
+    assert "its 3 pipeline stages are dropped, because its copies stand in an inner loop" in text
+    check_program(make(OWN).bind(), HOPPER)
 
 
 def test_register_pressure(make):

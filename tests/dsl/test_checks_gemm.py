@@ -119,7 +119,7 @@ def test_fallbacks_from_wgmma_are_named(gemm):
     text = fallback(gemm.bind(**SIZES, dtype="float32"))
     assert text.startswith("gemm S (<gemm>:18:17): runs on mma.sync instead of wgmma, because operands are float32")
     text = fallback(gemm.bind(**SIZES, dtype="float8_e4m3fn"))
-    assert "float8_e4m3fn operands must be K-major; store B as (N, K)" in text
+    assert "float8_e4m3fn operands must be K-major; store B as (N, K) with transpose_B=True" in text
     text = fallback(gemm.bind(**SIZES, bm=64, bn=64, threads=64))
     assert "64 threads are no whole warp groups" in text
 

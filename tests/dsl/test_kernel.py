@@ -49,7 +49,7 @@ def test_a_factory_returns_a_prim_func():
     def nothing(m):
         pass
 
-    with pytest.raises(NotAPrimFunc, match="kernel 'nothing' returned NoneType, not a T.prim_func") as caught:
+    with pytest.raises(NotAPrimFunc, match="kernel 'nothing' returned NoneType, not a") as caught:
         nothing.bind(m=1)
     assert "end the factory with: return main" in str(caught.value)
 

@@ -1,4 +1,6 @@
+import copy
 import dataclasses
+import pickle
 
 import pytest
 from hypothesis import given, settings
@@ -34,6 +36,12 @@ def test_symbolic_shapes_are_text():
     assert program.params[0] == TensorParam("A", "float32", ("m", 64), (64, 1))
 
 
+def test_variables_have_their_dtype():
+    assert dict(scaled.bind(m=T.dynamic("rows")).variables) == {"rows": "int32"}
+    assert dict(scaled.bind(m=T.dynamic("rows", "int64"), n=16).variables) == {"rows": "int64"}
+    assert dict(scaled.bind(m=32).variables) == {}
+
+
 def test_name_bindings_and_source():
     program = scaled.bind(m=32, dtype="float16")
     assert program.name == "scaled"
@@ -41,6 +49,18 @@ def test_name_bindings_and_source():
     assert program.source.file == __file__
     assert program.source.text.lstrip().startswith("@T.prim_func")
     assert "def main" in program.source.text
+
+
+def test_pickle_and_copy_keep_the_program():
+    program = scaled.bind(m=32)
+    for twin in (pickle.loads(pickle.dumps(program)), copy.deepcopy(program)):
+        assert twin == program
+        assert twin.fingerprint == program.fingerprint
+        assert (twin.bindings, twin.source, str(twin.outline())) == (
+            program.bindings,
+            program.source,
+            str(program.outline()),
+        )
 
 
 def test_immutable():
