@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
 from typing import Any
+
+import torch
 
 from tilewright.dsl import captured_state
 
@@ -20,6 +22,7 @@ _CONTAINERS = (list, dict, set)
 _LIBRARY_FOLDERS = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 _OURS = __name__.partition(".")[0]
 _ABSENT = object()
+_DEPTH = 8
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ def _module_names(module: ModuleType, names: set[str], seen: set[int]) -> Iterat
 def _helper(value: Any) -> Any:
     """The function inside a decorated helper (``T.macro`` keeps it as ``orig_func``), unless a library defines it."""
     for attribute in ("orig_func", "__wrapped__"):
-        inner = vars(value).get(attribute) if hasattr(value, "__dict__") else None
+        inner = getattr(value, "__dict__", {}).get(attribute)
         if isinstance(inner, FunctionType):
             value = inner
     if isinstance(value, FunctionType) and is_library(value.__module__):
@@ -139,21 +142,37 @@ def _fields(value: Any) -> MutableMapping[str, Any] | None:
     return fields if isinstance(fields, dict) else None
 
 
-def freeze(value: Any) -> Any:
-    """A hashable stand-in for a value's content; True, 1 and 1.0 differ. Opaque objects count by identity."""
+class Same:
+    """An object that counts by identity, kept alive so that its identity is not reused."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+def freeze(value: Any, depth: int = 0) -> Any:
+    """A hashable stand-in for a value's content; True, 1 and 1.0 differ.
+
+    Plain objects of the user's classes count by their attributes, other hashable objects by equality, and tensors,
+    unhashable objects and what lies deeper than eight levels by identity.
+    """
     if isinstance(value, _SCALARS):
         return (type(value).__name__, value)
+    if depth > _DEPTH or isinstance(value, torch.Tensor):
+        return Same(value)
+    inner = depth + 1
     if isinstance(value, list | tuple):
-        return (type(value).__name__, tuple(freeze(item) for item in value))
+        return (type(value).__name__, tuple(freeze(item, inner) for item in value))
     if isinstance(value, dict):
-        return ("dict", tuple(sorted(((freeze(k), freeze(v)) for k, v in value.items()), key=repr)))
+        return ("dict", tuple(sorted(((freeze(k, inner), freeze(v, inner)) for k, v in value.items()), key=repr)))
     if isinstance(value, set | frozenset):
-        return ("set", tuple(sorted((freeze(item) for item in value), key=repr)))
+        return ("set", tuple(sorted((freeze(item, inner) for item in value), key=repr)))
     fields = _fields(value)
     if fields is not None:
-        return ("object", id(type(value)), id(value) if _cyclic(fields) else freeze(dict(fields)))
-    return ("opaque", id(value))
-
-
-def _cyclic(fields: Mapping[str, Any]) -> bool:
-    return any(not isinstance(item, (*_SCALARS, list, tuple, dict, set)) for item in fields.values())
+        return ("object", type(value), freeze(dict(fields), inner))
+    return (type(value), value) if isinstance(value, Hashable) else Same(value)

@@ -26,9 +26,9 @@ _choice: ContextVar[_Choice] = ContextVar("tilewright_choice", default=_Choice()
 
 @contextmanager
 def use(*, target: Target | str | None = None, schedule: Schedule | None = None) -> Iterator[None]:
-    """Choose target and schedule for what is compiled inside. May be nested; each thread and task has its own choice.
+    """Choose target and schedule for operators called inside; ``compile`` and ``jit`` take the target too.
 
-    What is left None stays as it was outside.
+    May be nested; each thread and task has its own choice. What is left None stays as it was outside.
 
     Raises:
         UnknownTarget: the target's name is not documented.
@@ -63,7 +63,7 @@ _recording: ContextVar[list[Any] | None] = ContextVar("tilewright_recording", de
 
 @contextmanager
 def recording() -> Iterator[list[Any]]:
-    """Collect the report of every launch on the virtual GPU inside; what it finds is in the reports and does not raise."""
+    """Collect the report of every launch on the virtual GPU inside; findings are in the reports and do not raise."""
     reports: list[Any] = []
     token = _recording.set(reports)
     try:

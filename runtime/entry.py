@@ -101,7 +101,7 @@ def _namespace(signature: Signature, hooks: Hooks) -> dict[str, Any]:
         "_empty": torch.empty,
         "_empty_strided": torch.empty_strided,
         "_slow": hooks.slow,
-        "_bump": count_writes,
+        "_bump": torch._C._increment_version,
         "_align": hooks.align,
         "_pitch": hooks.pitch,
         "_skip": hooks.skip,
@@ -244,15 +244,10 @@ def _launch_lines(signature: Signature) -> list[str]:
     if pitches:
         lines += [f"if ({' | '.join(dict.fromkeys(pitches))}) & 15:", f"    _pitch(({values}))"]
     lines += ["_launch = _launchers.get(_dev) or _prepare(_dev)", f"_launch({objects}{pointers}{values})"]
-    written = [i for i in signature.written if isinstance(signature.plan.arguments[i], TensorArgument)]
-    if written:
-        lines += ["if _grad():", f"    _bump(({''.join(f'_a{i}, ' for i in written)}))"]
+    for i in signature.written:  # a backward that saved the tensor must fail rather than be wrong
+        if isinstance(signature.plan.arguments[i], TensorArgument):
+            lines += [f"if _grad() and not _a{i}.is_inference():", f"    _bump((_a{i},))"]
     return [*lines, f"return {results}".rstrip()]
-
-
-def count_writes(tensors: tuple[torch.Tensor, ...]) -> None:
-    """Tell autograd that tensors were written, so that a backward which saved them fails instead of being wrong."""
-    torch.autograd.graph.increment_version([tensor for tensor in tensors if not tensor.is_inference()])
 
 
 def split(signature: Signature, flat: tuple[Any, ...]) -> tuple[Mapping[str, Any], Mapping[str, int], dict[str, Any]]:

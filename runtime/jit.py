@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, overload
 
 import torch
-from tilelang.language.eager import prim_func
 
-from tilewright.dsl import Target, translate_build_errors
+from tilewright.dsl import Target, tilelang, translate_build_errors
 from tilewright.schedules import Schedule
 
 from .captured import Captured, freeze
@@ -67,9 +66,9 @@ class JitFunction:
 
     def __init__(self, function: Callable[..., Any], options: _JitOptions) -> None:
         self._function = function
-        self._name = function.__name__
         self._options = options
         self._signature = _signature(function)
+        self._name = function.__name__
         self._lock = threading.RLock()
         self._variants: dict[Any, _Variant] = {}
         self._current: _Variant | None = None
@@ -196,39 +195,45 @@ class JitFunction:
 
     def _call_key(self, variant: _Variant, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         if variant.mode == "lazy":
-            return tuple((name, freeze_value(value)) for name, value in self._bind(args, keywords).items())
+            return tuple((name, freeze(value)) for name, value in self._bind(args, keywords).items())
         try:
-            with translate_build_errors(self._function):
-                return variant.traced.parse_args(*args, **keywords)[0]
-        except (TypeError, ValueError) as error:
-            raise JitError(
-                f"{self._name}{self._signature}: {error}", remedy="call it with the arguments it declares"
-            ) from error
+            variant.traced._argument_binder.bind(args, keywords)
+        except TypeError as error:
+            raise self._misfit(error) from None
+        with translate_build_errors(self._function):
+            return freeze(variant.traced.parse_args(*args, **keywords)[0])
 
     def _bind(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
         try:
             bound = self._signature.bind(*args, **keywords)
         except TypeError as error:
-            raise JitError(
-                f"{self._name}{self._signature}: {error}", remedy="call it with the arguments it declares"
-            ) from None
+            raise self._misfit(error) from None
         bound.apply_defaults()
         return bound.arguments
+
+    def _misfit(self, error: TypeError) -> JitError:
+        return JitError(f"{self._name}{self._signature}: {error}", remedy="call it with the arguments it declares")
 
     def _tensors(self, variant: _Variant, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[Any]:
         given = {**dict(zip(self._signature.parameters, args, strict=False)), **keywords}
         return [given[name] for name in variant.traced.tensor_args if name in given]
 
 
-def freeze_value(value: Any) -> Any:
-    """A call argument as part of a key: containers by content, hashable values by value and type."""
-    if isinstance(value, list | tuple | dict | set):
-        return freeze(value)
-    try:
-        hash(value)
-    except TypeError:
-        return ("opaque", id(value))
-    return (type(value).__name__, value)
+class _TypedCache(dict[Any, Any]):
+    """TileLang's cache of templates with keys that tell True, 1 and 1.0 apart."""
+
+    def __getitem__(self, key: Any) -> Any:
+        return super().__getitem__(freeze(key))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(freeze(key), value)
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(freeze(key))
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The template under a key, or the default."""
+        return super().get(freeze(key), default)
 
 
 def _fast_key(args: tuple[Any, ...], target: str) -> Any:
@@ -254,7 +259,9 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
 
 def _traced(function: Callable[..., Any]) -> Any:
     with translate_build_errors(function):
-        return prim_func(function, eager_jit=True)
+        traced = tilelang.language.eager.prim_func(function, eager_jit=True)
+    traced.p1_cache = _TypedCache()
+    return traced
 
 
 @overload

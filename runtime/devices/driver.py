@@ -20,6 +20,9 @@ _INTEGER_TYPES = {
     "tf32": "TFLOAT32",
 }
 
+_MACHINE_ERRORS = ("CUDA_ERROR_NO_BINARY_FOR_GPU", "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "CUDA_ERROR_INVALID_PTX")
+_WRONG_MACHINE = "compile for the target of this GPU, or pass CPU tensors to run on the virtual GPU"
+
 
 class CudaDriver:
     """The driver of this machine. torch initialises it and owns the contexts."""
@@ -37,14 +40,7 @@ class CudaDriver:
         with torch.cuda.device(device):
             torch.cuda.current_stream(device)  # makes the primary context current
             status, library = cuda.cuLibraryLoadData(image, [], [], 0, [], [], 0)
-            name, capability = torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device)
-        if status in (cuda.CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU, cuda.CUresult.CUDA_ERROR_UNSUPPORTED_PTX_VERSION):
-            raise DriverError(
-                f"the kernel was not compiled for cuda:{device}, {name}",
-                values={"compute capability": ".".join(map(str, capability))},
-                remedy="compile for the target of this GPU, or pass CPU tensors to run on the virtual GPU",
-            )
-        _require(status, "cuLibraryLoadData")
+        _require(status, f"loading the kernel on cuda:{device}")
         return library
 
     def kernel(self, library: Any, name: str) -> Any:
@@ -167,9 +163,9 @@ def _attributes(shape: LaunchShape) -> list[Any]:
 
 def _require(status: Any, what: str) -> None:
     if status != cuda.CUresult.CUDA_SUCCESS:
-        raise DriverError(f"CUDA driver: {what} failed: {_name(status)}")
+        remedy = _WRONG_MACHINE if _name(status) in _MACHINE_ERRORS else ""
+        raise DriverError(f"CUDA driver: {what} failed: {_name(status)}", remedy=remedy)
 
 
 def _name(status: Any) -> str:
-    _, text = cuda.cuGetErrorName(status)
-    return text.decode() if text else str(status)
+    return str(cuda.CUresult(status).name)

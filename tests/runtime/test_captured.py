@@ -6,6 +6,7 @@ import sys
 import types
 
 import pytest
+import torch
 
 from tilewright.runtime.captured import Captured, freeze, is_library
 
@@ -92,6 +93,23 @@ def test_changed_attribute(monkeypatch):
     assert before.unchanged()
     monkeypatch.setattr(CONFIG, "tile", 128)
     assert not before.unchanged()
+
+
+def test_changed_attribute_of_an_inner_object(monkeypatch):
+    monkeypatch.setattr(CONFIG, "inner", Config(), raising=False)
+    before = Captured(reads_config)
+    assert before.unchanged()
+    monkeypatch.setattr(CONFIG.inner, "tile", 128)
+    assert not before.unchanged()
+
+
+def test_freeze_of_a_cycle_and_of_tensors():
+    ring = []
+    ring.append(ring)
+    assert freeze(ring) == freeze(ring)
+    weights = torch.zeros(3)
+    assert freeze([weights]) == freeze([weights])
+    assert freeze([weights]) != freeze([torch.zeros(3)])
 
 
 def test_changed_closure():

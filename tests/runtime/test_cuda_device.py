@@ -11,7 +11,7 @@ from cuda.bindings import driver as cuda
 
 from tilewright.runtime import CudaDevice, Kernel, errors
 from tilewright.runtime.devices.cuda import LaunchShape
-from tilewright.runtime.devices.driver import data_type, launch_config
+from tilewright.runtime.devices.driver import _require, data_type, launch_config
 
 
 @pytest.fixture
@@ -132,3 +132,11 @@ def test_without_cuda(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(errors.DriverError, match="torch sees no CUDA device"):
         cuda_device()
+
+
+def test_driver_errors_name_the_status():
+    _require(cuda.CUresult.CUDA_SUCCESS, "nothing")
+    with pytest.raises(errors.DriverError, match="launch of k failed: CUDA_ERROR_INVALID_VALUE"):
+        _require(cuda.CUresult.CUDA_ERROR_INVALID_VALUE, "launch of k")
+    with pytest.raises(errors.DriverError, match="compile for the target of this GPU"):
+        _require(cuda.CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU, "loading the kernel on cuda:0")
