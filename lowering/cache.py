@@ -10,7 +10,6 @@ import atexit
 import contextlib
 import functools
 import hashlib
-import importlib.metadata
 import json
 import os
 import shutil
@@ -29,7 +28,7 @@ from . import repairs
 from .artifact import Artifact, from_bytes, to_bytes
 from .errors import BadArtifact, LoweringWarning
 from .options import Options
-from .toolchain import Toolchain, tilelang_version
+from .toolchain import Toolchain, package_version, tilelang_version
 
 _PACKAGES = ("dsl", "schedules", "lowering")  # the code that decides what an artifact holds
 _MEMO_ENTRIES = 1024
@@ -153,7 +152,7 @@ def _remove(folder: Path, pid: int) -> None:
 @functools.cache
 def _tools(chain: Toolchain) -> tuple[str, ...]:
     """Everything outside the inputs that decides the outcome: versions, and our own source text."""
-    version = importlib.metadata.version("tilewright")
+    version = package_version("tilewright")
     return (chain.version, tilelang_version(), version, source_digest(), *repairs.NAMES)
 
 

@@ -130,7 +130,7 @@ class _CudaLookup:
 def _ptx_records(ptx: str, lookup: _CudaLookup) -> Iterator[LineRecord]:
     lines = ptx.split("\n")
     files = {int(m[1]): m[2] for line in lines if (m := _FILE.match(line))}
-    inlined: dict[_Loc, _Loc | None] = {}
+    outermost: dict[_Loc, _Loc] = {}
     current: _Loc | None = None
     kernel = ""
     for number, line in enumerate(lines, start=1):
@@ -139,25 +139,18 @@ def _ptx_records(ptx: str, lookup: _CudaLookup) -> Iterator[LineRecord]:
             kernel, current = entry[1], None
             continue
         loc = _LOC.match(line)
+        if loc and loc[2] == "0":
+            continue  # merged code has no line: it belongs to what is before it
         if loc:
-            current = (int(loc[1]), int(loc[2]), int(loc[3]))
-            inlined[current] = (int(loc[4]), int(loc[5]), int(loc[6])) if loc[4] else None
+            # resolved at once: recursive templates inline a place into itself
+            place = (int(loc[1]), int(loc[2]), int(loc[3]))
+            caller = (int(loc[4]), int(loc[5]), int(loc[6])) if loc[4] else place
+            current = outermost[place] = outermost.get(caller, caller) if loc[4] else place
         elif kernel and current is not None and not _NOT_CODE.match(line):
-            file, at, column = _outermost(current, inlined)
+            file, at, column = current
             name = files.get(file, "")
             cuda = lookup.find(name, at, column)
             yield LineRecord(_python(name, at, cuda, lookup), cuda, number, kernel)
-
-
-def _outermost(loc: _Loc, inlined: Mapping[_Loc, _Loc | None]) -> _Loc:
-    seen: set[_Loc] = set()
-    while loc not in seen:
-        seen.add(loc)
-        outer = inlined.get(loc)
-        if outer is None:
-            return loc
-        loc = outer
-    return loc
 
 
 def _python(file: str, line: int, cuda: int, places: _CudaLookup) -> SourceSpan | None:

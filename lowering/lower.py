@@ -16,7 +16,7 @@ from .nvrtc import compile_cuda
 from .options import Options
 from .plan_extract import extract_plan
 from .repairs import applied_remarks, new_repairs
-from .resources import parse_resources, resource_remarks
+from .resources import parse_resources, resource_remarks, stable_log
 from .spans import operations, retarget
 from .tilelang_lower import Lowered, lower_with_tilelang
 from .toolchain import Toolchain
@@ -70,8 +70,9 @@ def build(program: Program, schedule: Schedule, target: Target, options: Options
         TilewrightError: as ``lower``.
     """
     scheduled = schedule.apply(program, target)
-    check_program(scheduled, target)  # not before: thread counts and stages are the schedule's
     options = options.merged(dict(scheduled.func.attrs.items()))
+    # not before the schedule: thread counts and stages are its own
+    check_program(scheduled, target, dict(options.pass_configs))
     start = time.perf_counter()
     lowered = lowered_source(scheduled, target, options)
     plan, plan_remarks = extract_plan(scheduled.func, lowered.host, lowered.device, lowered.cuda, program.name)
@@ -90,7 +91,7 @@ def build(program: Program, schedule: Schedule, target: Target, options: Options
         resources=resources,
         schedule=schedule,
         program_text=str(scheduled.func.script()),
-        log=compiled.log,
+        log=stable_log(compiled.log),
         toolchain=Toolchain.find().version,
         remarks=(
             *lowered.remarks,

@@ -18,7 +18,7 @@ from .prelude import addition, prelude
 from .spans import with_line_directives
 from .toolchain import Toolchain, tilelang_folder
 
-FILE_NAME = "kernel.cu"
+FILE_NAME = "/tilewright/kernel.cu"  # absolute, or the working directory would get into the line table
 _GLOBAL = re.compile(r"^\.global [^=;]*?([\w$]+)(?:\[\d*\])?(?: = .*)?;$")
 _WORD = re.compile(r"[A-Za-z_$%][\w$]*")
 
@@ -43,7 +43,7 @@ def compile_cuda(cuda: str, target: Target, flags: Sequence[str] = (), toolchain
     require_arch(chain, target)
     options = _options(chain, target, flags)
     head = prelude(target)
-    header = precompiled(head, options, lambda text, extra: _run(chain, text, [*options, *extra]), common=not flags)
+    header = precompiled(head, options, lambda text, extra: _run(chain, text, [*options, *extra]))
     code, compiled = _run(chain, _source(head, cuda), [*options, *header])
     if code != 0 and header:
         # a precompiled header that cannot be opened is fatal to NVRTC, not to us

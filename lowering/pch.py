@@ -1,4 +1,4 @@
-"""Precompiled headers for NVRTC: one per prelude and set of options, made on first use in each process.
+"""Precompiled headers for NVRTC: one per prelude and set of options, made on second use in each process.
 
 NVRTC loads such a file at the address at which it was made, so a file serves only the process that made it. Each
 process therefore keeps its own folder under the cache folder, and removes it at exit; folders of dead processes go too.
@@ -33,16 +33,16 @@ _folders: dict[int, Path | None] = {}
 
 
 def precompiled(
-    head: str, options: Sequence[str], compile_head: Callable[[str, list[str]], tuple[int, Any]], *, common: bool = True
+    head: str, options: Sequence[str], compile_head: Callable[[str, list[str]], tuple[int, Any]]
 ) -> list[str]:
-    """Options that make a compilation use the precompiled ``head``, or none when that is impossible.
+    """Options that make a compilation use the precompiled ``head``, or none when that is impossible or not worth it.
 
-    ``compile_head(text, options)`` compiles a text with options added and returns NVRTC's code first. A header for
-    options that are not ``common`` is made only when they are seen for the second time: it takes 0.3 GB of disk.
+    ``compile_head(text, options)`` compiles a text with options added and returns NVRTC's code first. A header is made
+    when the same options are seen for the second time: it costs two seconds and up to 0.3 GB of disk.
     """
     key = hashlib.sha256("\0".join([head, *options]).encode()).hexdigest()[:16]
     with _lock:
-        if not common and key not in _seen:
+        if key not in _seen:
             _seen.add(key)
             return []
         if key not in _made:

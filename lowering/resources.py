@@ -20,6 +20,12 @@ _REMARK = re.compile(r"^ptxas (?:info|warning)\s*: (\((C\d+)\).*|.*Potential Per
 _WARNING = re.compile(r"^ptxas warning\s*: (.*)$")
 
 
+def stable_log(log: str) -> str:
+    """The log without what differs from run to run (times, the precompiled header), so that artifacts reproduce."""
+    lines = [line for line in log.splitlines() if "Compile time" not in line and "precompiled header" not in line]
+    return "\n".join(lines) + "\n"
+
+
 def parse_resources(log: str, plan: LaunchPlan) -> tuple[Resources, ...]:
     """Resources of every kernel that the plan launches, in the order of their first launch."""
     found: dict[str, Resources] = {}

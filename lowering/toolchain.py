@@ -51,9 +51,8 @@ class Toolchain:
     def version(self) -> str:
         """What identifies the compiler in cache keys, found without loading it."""
         if self.origin == "pip wheels":
-            return (
-                f"nvrtc {_wheel('nvidia-cuda-nvrtc')} cccl {_wheel('nvidia-cuda-cccl')} crt {_wheel('nvidia-cuda-crt')}"
-            )
+            parts = ("nvrtc", "cccl", "crt")
+            return " ".join(f"{part} {package_version(f'nvidia-cuda-{part}')}" for part in parts)
         library = self.nvrtc.resolve()
         return f"{library.name} {library.stat().st_size} bytes"
 
@@ -117,10 +116,20 @@ def tilelang_folder() -> Path:
 @functools.cache
 def tilelang_version() -> str:
     """TileLang's version."""
-    return _wheel("tilelang")
+    return package_version("tilelang")
 
 
-def _wheel(name: str) -> str:
+@functools.cache
+def _installed() -> Mapping[str, str]:
+    """Versions of the packages beside TileLang, from folder names: reading metadata takes ten times longer."""
+    names = (path.name.removesuffix(".dist-info") for path in tilelang_folder().parent.glob("*.dist-info"))
+    return {name.lower().replace("_", "-"): version for name, _, version in (n.rpartition("-") for n in names)}
+
+
+def package_version(name: str) -> str:
+    """The version of an installed package, or ``unknown``."""
+    if name in _installed():
+        return _installed()[name]
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:

@@ -54,7 +54,13 @@ def test_tma_gemm_tensor_maps(gemm):
     (launch,) = plan_of(gemm(256, 192, 128, store=True)).launches
     a, b, c = launch.parameters
     assert all(isinstance(p, TensorMapParameter) for p in (a, b, c))
-    assert (a.tensor, a.dtype, values(a.dims), values(a.strides), values(a.box)) == ("A", "float16", [128, 256], [256], [32, 64])
+    assert (a.tensor, a.dtype, values(a.dims), values(a.strides), values(a.box)) == (
+        "A",
+        "float16",
+        [128, 256],
+        [256],
+        [32, 64],
+    )
     assert (b.tensor, values(b.dims), values(b.strides), values(b.box)) == ("B", [192, 128], [384], [64, 32])
     assert (c.tensor, values(c.dims), values(c.strides)) == ("C", [192, 256], [384])
     # a row of the box decides the swizzle: 64 bytes -> 2, 128 bytes -> 3 (CUtensorMapSwizzle)
@@ -84,7 +90,11 @@ def test_dynamic_gemm(gemm):
     assert values(a.dims, K=264, M=1000) == [264, 1000]
     assert values(a.strides, K=264) == [528]
     assert c == PointerParameter("C")
-    assert [(s.name, s.dtype, s.value.text) for s in scalars] == [("K", "int32", "K"), ("M", "int32", "M"), ("N", "int32", "N")]
+    assert [(s.name, s.dtype, s.value.text) for s in scalars] == [
+        ("K", "int32", "K"),
+        ("M", "int32", "M"),
+        ("N", "int32", "N"),
+    ]
 
 
 def test_several_launches():
