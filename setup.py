@@ -1,12 +1,11 @@
 """Builds the engine of the virtual GPU; everything else is in pyproject.toml."""
 
-from glob import glob
 from pathlib import Path
 
 from pybind11.setup_helpers import ParallelCompile, Pybind11Extension
 from setuptools import setup
 
-HEADERS = sorted(glob("vgpu/engine/*.h"))
+HEADERS = sorted(map(str, Path("vgpu/engine").glob("*.h")))
 
 
 def needs_recompile(obj: str, source: str) -> bool:
@@ -19,7 +18,7 @@ ParallelCompile("NPY_NUM_BUILD_JOBS", needs_recompile=needs_recompile).install()
 
 ENGINE = Pybind11Extension(
     "tilewright.vgpu._engine",
-    sorted(glob("vgpu/engine/*.cpp")),
+    sorted(map(str, Path("vgpu/engine").glob("*.cpp"))),
     cxx_std=17,
     include_dirs=["vgpu/engine"],
     # Contraction would fuse a multiplication and an addition that PTX keeps apart.

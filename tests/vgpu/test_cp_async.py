@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tilewright.vgpu import launch, parse
+from tilewright.vgpu import launch
 from tilewright.vgpu.errors import UnsupportedInstruction
 
 THREADS = 64
@@ -104,7 +104,7 @@ st.global.v4.b32 [%out+1024], {{%r0, %r1, %r2, %r3}};
 cp.async.wait_all;"""
 
 
-@pytest.mark.parametrize("mode", ["eager", "lazy", "lazy_reverse"])
+@pytest.mark.parametrize("mode", ["eager", "lazy", "lazy-reverse"])
 def test_groups_complete_in_order(mode):
     source, out = data(), np.zeros((2 * THREADS, 16), np.uint8)
     report = run(kernel(STAGES.format(first=1, second=0)), source, out, mode=mode)
@@ -117,14 +117,14 @@ def test_a_weak_wait_reads_what_has_not_landed(first, second):
     report = run(
         kernel(STAGES.format(first=first, second=second)), data(), np.zeros((2 * THREADS, 16), np.uint8), mode="lazy"
     )
-    assert [f.kind for f in report.findings] == ["uninitialized_shared"]
+    assert [f.kind for f in report.findings] == ["uninitialized-shared"]
 
 
 @pytest.mark.parametrize("mode", ["eager", "lazy"])
 def test_work_left_at_exit(mode):
     body = "cp.async.cg.shared.global [%dst], [%src], 16;\ncp.async.commit_group;"
     report = run(kernel(body), data(), np.zeros((THREADS, 16), np.uint8), mode=mode)
-    assert {f.kind for f in report.findings} == {"unfinished_work"}
+    assert {f.kind for f in report.findings} == {"unfinished-work"}
     assert "cp.async" in report.findings[0].message
 
 
@@ -153,8 +153,8 @@ mbarrier.try_wait.parity.shared.b64 %p1, [%bar], 0;
     [
         ("add.u32 %dst, %dst, 8;", "misaligned"),
         ("add.s64 %src, %src, 4;", "misaligned"),
-        ("add.u32 %dst, %dst, 65536;", "out_of_bounds"),
-        ("add.s64 %src, %src, 1048576;", "out_of_bounds"),
+        ("add.u32 %dst, %dst, 65536;", "out-of-bounds"),
+        ("add.s64 %src, %src, 1048576;", "out-of-bounds"),
     ],
 )
 def test_bad_addresses(edit, kind):
@@ -171,4 +171,4 @@ def test_a_source_size_beyond_the_copy():
 
 def test_refused_spelling():
     with pytest.raises(UnsupportedInstruction, match="unsupported modifier"):
-        parse(kernel("cp.async.cg.shared.global.evict [%dst], [%src], 16;"))
+        launch(kernel("cp.async.cg.shared.global.evict [%dst], [%src], 16;"), "k", 1, 128, [], target="sm_90a")

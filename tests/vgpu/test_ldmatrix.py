@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tilewright.vgpu import launch, parse
+from tilewright.vgpu import launch
 from tilewright.vgpu.errors import UnsupportedInstruction
 
 ROWS = 64  # 16-byte rows in shared memory
@@ -129,7 +129,7 @@ st.global.b32 [%regs], %r1;"""
     np.testing.assert_array_equal(registers, fragments(matrix.transpose(0, 2, 1)))
 
 
-@pytest.mark.parametrize(("shift", "kind"), [(8, "misaligned"), (ROWS * 16, "out_of_bounds")])
+@pytest.mark.parametrize(("shift", "kind"), [(8, "misaligned"), (ROWS * 16, "out-of-bounds")])
 def test_bad_row_addresses(shift, kind):
     rows = np.arange(32, dtype=np.int32) * 16
     rows[5] += shift
@@ -145,7 +145,7 @@ def test_reading_rows_nobody_wrote():
     ptx = "\n".join(line for line in ptx.splitlines() if "st.shared.v4.b32 [%s+16]" not in line)
     rows = np.arange(32, dtype=np.int32) * 16
     report = run(ptx, np.zeros((ROWS, 8), np.uint16), rows, np.zeros((32, 1), np.uint32), np.zeros(1, np.int32))
-    assert [f.kind for f in report.findings] == ["uninitialized_shared"]
+    assert [f.kind for f in report.findings] == ["uninitialized-shared"]
 
 
 @pytest.mark.parametrize(
@@ -153,4 +153,4 @@ def test_reading_rows_nobody_wrote():
 )
 def test_refused_spellings(opcode):
     with pytest.raises(UnsupportedInstruction, match="needs one of"):
-        parse(kernel(load_body(opcode, 1), 1))
+        launch(kernel(load_body(opcode, 1), 1), "k", 1, 128, [], target="sm_90a")

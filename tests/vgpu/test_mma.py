@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tilewright.vgpu import launch, parse
+from tilewright.vgpu import launch
 from tilewright.vgpu.errors import UnsupportedInstruction
 
 # name: bits of an element, low and high bound of the random values
@@ -254,4 +254,4 @@ def test_a_partial_warp_is_a_finding():
 )
 def test_refused_spellings(opcode, why):
     with pytest.raises(UnsupportedInstruction, match=why):
-        parse(kernel(opcode, (4, 4, 2, 4)))
+        launch(kernel(opcode, (4, 4, 2, 4)), "k", 1, 128, [], target="sm_90a")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tilewright.vgpu import TensorMap, launch
-from tilewright.vgpu.errors import TensorMapError
+from tilewright.vgpu.errors import TensorMapError, UnsupportedInstruction
 
 SHARED = 32768
 DTYPES = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -120,7 +120,8 @@ def expected_tile(array, view, at, base):
     size = array.itemsize
     steps = (1, *view["element_strides"][1:])
     elements = list(tile_elements(view["box"], view["element_strides"]))
-    out = np.zeros(-(-len(elements) * size // 128) * 128, np.uint8)
+    line = 128 if view["swizzle"] else 16
+    out = np.zeros(-(-len(elements) * size // line) * line, np.uint8)
     for number, index in enumerate(elements):
         place = [c + i * s for c, i, s in zip(at, index, steps, strict=True)]
         inside = all(0 <= p < n for p, n in zip(place, view["dims"], strict=True))
@@ -229,7 +230,7 @@ def test_nan_fill():
     ],
 )
 def test_reducing_stores(dtype, name, operation, combine):
-    tensor, _ = square(dtype)
+    tensor = torch.arange(32 * 32).reshape(32, 32).to(dtype)
     size = tensor.element_size()
     tensor_map = TensorMap(tensor, name, (32, 32), (32 * size,), (16, 8), (1, 1))
     tile = (torch.arange(128).reshape(8, 16) % 7 - 3).to(dtype)
@@ -252,7 +253,7 @@ def launch_square(core, *, shift=0, mode="eager", tensor_map=None, rank=2):
 @pytest.mark.parametrize("mode", ["eager", "lazy"])
 def test_a_missing_proxy_fence_is_reported(mode):
     found = launch_square(store_core(2, fence=""), mode=mode)
-    assert [kind for kind, _ in found] == ["proxy_fence"]
+    assert [kind for kind, _ in found] == ["proxy-fence"]
 
 
 def test_a_fence_of_the_elected_thread_after_the_barrier_is_enough():
@@ -262,7 +263,7 @@ def test_a_fence_of_the_elected_thread_after_the_barrier_is_enough():
 
 def test_a_store_nobody_waits_for():
     found = launch_square(store_core(2, wait="@%p0 cp.async.bulk.commit_group;"), mode="lazy")
-    assert [kind for kind, _ in found] == ["unfinished_work"]
+    assert [kind for kind, _ in found] == ["unfinished-work"]
     assert "cp.async.bulk" in found[0][1]
 
 
@@ -270,7 +271,7 @@ def test_a_load_read_without_waiting():
     core = load_core(2).replace(WAIT, "bar.sync 0;")
     assert launch_square(core) == []
     kinds = {kind for kind, _ in launch_square(core, mode="lazy")}
-    assert kinds == {"uninitialized_shared"}
+    assert kinds == {"uninitialized-shared", "unfinished-work"}
 
 
 @pytest.mark.parametrize(("expected", "kind"), [(256, "deadlock"), (1024, "deadlock")])
@@ -286,7 +287,7 @@ def test_misaligned_tile():
 
 
 def test_tile_beyond_shared_memory():
-    assert [kind for kind, _ in launch_square(load_core(2), shift=SHARED)] == ["out_of_bounds"]
+    assert [kind for kind, _ in launch_square(load_core(2), shift=SHARED)] == ["out-of-bounds"]
 
 
 def test_rank_of_the_instruction():
@@ -368,6 +369,29 @@ def test_plain_copy_rules():
     assert {f.kind for f in report.findings} == {"misaligned"}
 
 
+@pytest.mark.parametrize("mode", ["eager", "lazy", "random"])
+@pytest.mark.parametrize("mask", [0b01, 0b11])
+def test_multicast_to_the_blocks_of_a_cluster(mask, mode):
+    """Block 0 loads for every block of the mask; each waits for its own mbarrier at the same offset."""
+    core = load_core(2).replace("complete_tx::bytes ", "complete_tx::bytes.multicast::cluster ")
+    core = core.replace("[%bar];\nW:", f"[%bar], {mask};\nW:")
+    head, _, tail = core.partition("@%p0 cp.async")
+    wait = "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\nmov.u32 %i, %ctaid.x;\n"
+    only = "setp.eq.and.u32 %p3, %i, 0, %p0;\n@%p3 cp.async"
+    leave = f"mov.u32 %x, 1;\nshl.b32 %x, %x, %i;\nand.b32 %x, %x, {mask};\nsetp.eq.u32 %p2, %x, 0;\n"
+    shift = "mul.wide.u32 %o, %i, 512;\nadd.s64 %buf, %buf, %o;\n"
+    expect = leave + "@%p2 bra DONE;\n" + head
+    ptx = tensor_kernel(2, f"mov.u32 %i, %ctaid.x;\n{shift}{expect}{wait}{only}{tail}")
+    if mask != 0b11:
+        ptx = ptx.replace("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n", "")
+    _, tensor_map = square()
+    out = torch.zeros(2, 8, 16)
+    report = launch(ptx, "k", 2, 128, [tensor_map, out, 512, 0, 4, 8], cluster=2, target="sm_90a", mode=mode)
+    assert report.ok, str(report)
+    for block in range(2):
+        assert torch.equal(out[block], tensor_map.tensor[8:16, 4:20] * (mask >> block & 1))
+
+
 RULES = [
     ({"dims": (32,) * 6, "strides": (128,) * 5}, "dims has 6 entries"),
     ({"strides": ()}, "strides has 0 entries"),
@@ -382,7 +406,7 @@ RULES = [
     ({"interleave": 1}, "interleaved"),
     ({"oob_fill": 1, "dtype": "int32"}, "needs a float type"),
     ({"dims": (32, 33)}, "reaches beyond its tensor"),
-    ({"dtype": "complex64"}, "has no tensor maps"),
+    ({"dtype": "complex64"}, "not an element type of tensor maps"),
 ]
 
 
@@ -402,3 +426,9 @@ def test_rules_of_tensor_maps(change, why):
 def test_the_tensor_must_be_aligned():
     with pytest.raises(TensorMapError, match="multiple of 16 bytes"):
         TensorMap(torch.zeros(65)[1:], "float32", (64,), (), (16,), (1,))
+
+
+@pytest.mark.parametrize("modifier", [".im2col", ".tile::gather4"])
+def test_refused_spellings(modifier):
+    with pytest.raises(UnsupportedInstruction, match=r"has (unsupported modifier|\d operands)"):
+        launch(tensor_kernel(2, load_core(2, modifier)), "k", 1, 128, [], target="sm_90a")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tilewright.vgpu import launch, parse
+from tilewright.vgpu import launch
 from tilewright.vgpu.errors import UnsupportedInstruction
 
 SHARED = 65536
@@ -301,7 +301,7 @@ def findings(case, mode="eager", **edits):
 def test_reading_accumulators_before_the_wait():
     case = Case(16, "f16")
     found = findings(case, "lazy", wait="")
-    assert [kind for kind, _ in found] == ["unfinished_work"]
+    assert [kind for kind, _ in found] == ["unfinished-work"]
     np.testing.assert_array_equal(case.result(), case.old)
 
 
@@ -313,7 +313,7 @@ def test_a_wait_for_the_wrong_group():
 
 @pytest.mark.parametrize("mode", ["eager", "lazy"])
 def test_a_missing_proxy_fence(mode):
-    assert "proxy_fence" in {kind for kind, _ in findings(Case(16, "f16"), mode, fence="")}
+    assert "proxy-fence" in {kind for kind, _ in findings(Case(16, "f16"), mode, fence="")}
 
 
 def test_a_missing_wgmma_fence():
@@ -324,7 +324,7 @@ def test_a_missing_wgmma_fence():
 def test_descriptors_beyond_shared_memory():
     case = Case(16, "f16")
     case.args[4] = descriptor(SHARED - 64, 0, 1024, "128")
-    assert "out_of_bounds" in {kind for kind, _ in findings(case)}
+    assert "out-of-bounds" in {kind for kind, _ in findings(case)}
 
 
 def test_base_offset():
@@ -352,4 +352,4 @@ def test_a_lone_warp():
 )
 def test_refused_spellings(opcode, tail, why):
     with pytest.raises(UnsupportedInstruction, match=why):
-        parse(kernel(opcode, tail, 8))
+        launch(kernel(opcode, tail, 8), "k", 1, 128, [], target="sm_90a")

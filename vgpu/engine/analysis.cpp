@@ -10,7 +10,6 @@ namespace {
 using Bits = std::vector<uint64_t>;
 
 void set_bit(Bits& b, uint32_t k) { b[k >> 6] |= uint64_t{1} << (k & 63); }
-void clear_bit(Bits& b, uint32_t k) { b[k >> 6] &= ~(uint64_t{1} << (k & 63)); }
 bool has_bit(const Bits& b, uint32_t k) { return (b[k >> 6] >> (k & 63)) & 1; }
 
 struct BasicBlock {
@@ -49,6 +48,7 @@ class Analyser {
       const std::string& n = list[k];
       if (n == "bra" || n == "brx") kind_[k] = kBranch;
       else if (n == "ret" || n == "exit" || n == "trap") kind_[k] = kLeave;
+      else if (n == "call") kind_[k] = kCall;
       else if (n.rfind("wgmma.wait", 0) == 0) kind_[k] = kWait;
       else if (n.rfind("wgmma.mma", 0) == 0) kind_[k] = kAsync;
     }
@@ -215,6 +215,16 @@ class Analyser {
     }
   }
 
+  // First instructions of the functions called, in order; the kernel stands in front of them.
+  std::vector<uint32_t> called() const {
+    std::vector<uint32_t> out;
+    for (const RawInstr& r : raw_)
+      if (kind_[r.handler] == kCall) out.push_back(static_cast<uint32_t>(imms_[r.first_imm]));
+    std::sort(out.begin(), out.end());
+    out.erase(std::unique(out.begin(), out.end()), out.end());
+    return out;
+  }
+
   void allocate(Analysis& out) {
     std::vector<Interval> list = intervals();
     out.slot.assign(registers_, kSinkOffset);
@@ -223,8 +233,17 @@ class Analyser {
     std::priority_queue<Active, std::vector<Active>, std::greater<>> active;
     std::vector<uint32_t> free_narrow, free_wide;
     uint32_t top = kFirstRegister;
+    const std::vector<uint32_t> functions = called();
+    size_t function = 0;
     for (const Interval& iv : list) {
       if (iv.start == UINT32_MAX) continue;  // never used
+      // What a caller holds across a call must not share a slot with anything of the function called.
+      while (function < functions.size() && functions[function] <= iv.start) {
+        ++function;
+        active = {};
+        free_narrow.clear();
+        free_wide.clear();
+      }
       while (!active.empty() && active.top().first < iv.start) {
         const uint32_t reg = active.top().second;
         active.pop();
@@ -244,7 +263,7 @@ class Analyser {
     out.bytes = top;
   }
 
-  static constexpr uint8_t kBranch = 1, kLeave = 2, kWait = 3, kAsync = 4;
+  static constexpr uint8_t kBranch = 1, kLeave = 2, kWait = 3, kAsync = 4, kCall = 5;
   const std::vector<RawInstr>& raw_;
   const std::vector<RawOperand>& ops_;
   const std::vector<int64_t>& imms_;

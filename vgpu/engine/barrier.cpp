@@ -88,7 +88,7 @@ Step op_bar(Warp& w, const Instr& i, Mask m) {
     return arrives ? Step::next : Step::hold;
   }
   finish(*w.block, bar);
-  return Step::next;
+  return Step::yield;  // the last to arrive has no head start
 }
 
 Step op_bar_warp(Warp& w, const Instr& i, Mask m) {

@@ -95,7 +95,8 @@ class Unit {
       case Mode::random: {
         const size_t start = next_random(b.random) % n;
         if (!b.in_flight.empty() && next_random(b.random) % 8 == 0) land_one(b);
-        for (size_t k = 0; k < n && !ran; ++k) ran = run_warp(b.warps[(start + k) % n], 1 + next_random(b.random) % 96);
+        // Every warp gets a turn: one that starves while others complete two phases of an mbarrier would miss the first.
+        for (size_t k = 0; k < n; ++k) ran |= run_warp(b.warps[(start + k) % n], 1 + next_random(b.random) % 96);
         return ran;
       }
       default:
@@ -104,9 +105,13 @@ class Unit {
     }
   }
 
-  static void land_one(Block& b) {
-    auto work = std::move(b.in_flight.front());
-    b.in_flight.pop_front();
+  // Transfers complete in any order: the oldest first, the newest first or one at random.
+  void land_one(Block& b) {
+    size_t at = 0;
+    if (launch_.mode == Mode::lazy_reverse) at = b.in_flight.size() - 1;
+    if (launch_.mode == Mode::random) at = next_random(b.random) % b.in_flight.size();
+    auto work = std::move(b.in_flight[at]);
+    b.in_flight.erase(b.in_flight.begin() + static_cast<std::ptrdiff_t>(at));
     work();
   }
 
@@ -124,6 +129,9 @@ class Unit {
   Outcome finish() {
     launch_.instructions += total();
     for (auto& b : blocks_) {
+      if (!b->in_flight.empty())
+        report_block(*b, nullptr, Kind::unfinished_work,
+                     "the last warp left with a copy into shared memory in flight, whose mbarrier nothing waited for");
       while (!b->in_flight.empty()) land_one(*b);
       mbarrier_exit_check(*b);
       for (Warp& w : b->warps)

@@ -10,7 +10,7 @@ namespace tilewright::vgpu {
 // `.aligned` instructions: reports and returns false unless all 32 lanes take part.
 inline bool whole_warp(Warp& w, const Instr& i, Mask m) {
   if (m == kFull) return true;
-  report(w, i, Kind::illegal, ~m, "an instruction that all 32 threads of a warp must execute together ran without some");
+  report(w, i, Kind::illegal, ~m, "an instruction that all 32 threads of a warp execute together ran without some");
   return false;
 }
 

@@ -1,4 +1,5 @@
 // cp.async of 4, 8 or 16 bytes a thread, its groups, and its arrival on an mbarrier.
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -15,45 +16,88 @@ struct Copy {
   uint8_t bytes[kLanes];  // read from the source; the rest is zero
 };
 
+void land_lane(Block& owner, uint32_t offset, const uint8_t* source, uint32_t bytes, uint32_t size) {
+  uint8_t* to = owner.smem.data() + offset;
+  uint8_t* shadow = owner.shadow.data() + offset;
+  if (bytes == 16) {
+    std::memcpy(to, source, 16);
+    std::memset(shadow, kWritten | kDirty, 16);
+    return;
+  }
+  if (bytes) std::memcpy(to, source, bytes);
+  std::memset(to + bytes, 0, size - bytes);
+  std::memset(shadow, kWritten | kDirty, size);
+}
+
 void land(Block& block, const Copy& copy, uint32_t size, Mask lanes) {
   for (Mask left = lanes; left; left &= left - 1) {
     const int lane = __builtin_ctz(left);
     const uint32_t target = copy.target[lane];
-    uint8_t* to = shared_owner(block, target)->smem.data() + (target & kSharedOffset);
-    const uint32_t bytes = copy.bytes[lane];
-    if (bytes) std::memcpy(to, copy.source[lane], bytes);
-    if (bytes < size) std::memset(to + bytes, 0, size - bytes);
-    shared_mark(block, target, size, Proxy::generic);
+    land_lane(*shared_owner(block, target), target & kSharedOffset, copy.source[lane], copy.bytes[lane], size);
   }
 }
 
-// imm: generic target, has source size, offset and base bytes of target, the same of source, size.
-// ops: target, source, [source size].
-// A source size of zero reads nothing, so that its address may be anything.
-bool prepare(Warp& w, const Instr& i, Mask m, Copy& copy) {
-  const auto size = static_cast<uint32_t>(i.imm[6]);
-  if (size != 4 && size != 8 && size != 16) {
-    report(w, i, Kind::illegal, m, "cp.async of " + std::to_string(i.imm[6]) + " bytes; it copies 4, 8 or 16");
-    return false;
-  }
+bool prepare_targets(Warp& w, const Instr& i, Mask m, uint32_t size, Copy& copy) {
   for (Mask left = m; left; left &= left - 1) {
     const int lane = w.first_lane(left);
-    if (!shared_address(w, i, lane, i.ops[0], i.imm[2], i.imm[3], i.imm[0] != 0, copy.target[lane])) return false;
-    if (!shared_at(w, i, lane, copy.target[lane], size, size)) return false;
-    const uint32_t bytes = i.imm[1] ? w.r32(i.ops[2])[lane] : size;
+    uint32_t& target = copy.target[lane];
+    if (!shared_address(w, i, lane, i.ops[0], i.imm[2], i.imm[3], i.imm[0] != 0, target)) return false;
+    const bool plain = target % size == 0 && uint64_t{target} + size <= w.block->smem.size();
+    if (!plain && !shared_at(w, i, lane, target, size, size)) return false;
+  }
+  return true;
+}
+
+bool prepare_sizes(Warp& w, const Instr& i, Mask m, uint32_t size, Copy& copy) {
+  std::memset(copy.bytes, static_cast<int>(size), sizeof copy.bytes);
+  if (!i.imm[1]) return true;
+  for (Mask left = m; left; left &= left - 1) {
+    const int lane = w.first_lane(left);
+    const uint32_t bytes = w.r32(i.ops[2])[lane];
     if (bytes > size) {
       report(w, i, Kind::illegal, 1u << lane,
              "cp.async of " + std::to_string(size) + " bytes with a source size of " + std::to_string(bytes));
       return false;
     }
     copy.bytes[lane] = static_cast<uint8_t>(bytes);
-    copy.source[lane] = nullptr;
-    if (bytes == 0) continue;
-    const uint64_t source = w.r64(i.ops[1])[lane] + static_cast<uint64_t>(i.imm[4]);
-    copy.source[lane] = global_at(w, i, lane, source, bytes, size, false);
-    if (!copy.source[lane]) return false;
   }
   return true;
+}
+
+// A source size of zero reads nothing, so that its address may be anything. The hull of all lanes mostly lies in one
+// allocation: one look-up; otherwise the lanes are looked up one by one.
+bool prepare_sources(Warp& w, const Instr& i, Mask m, uint32_t size, Copy& copy) {
+  const uint64_t* base = w.r64(i.ops[1]);
+  const auto offset = static_cast<uint64_t>(i.imm[4]);
+  uint64_t lo = UINT64_MAX, hi = 0, low_bits = 0;
+  for (Mask left = m; left; left &= left - 1) {
+    const int lane = __builtin_ctz(left);
+    const uint64_t address = base[lane] + offset;
+    copy.source[lane] = reinterpret_cast<const uint8_t*>(address);
+    if (copy.bytes[lane] == 0) continue;
+    lo = std::min(lo, address);
+    hi = std::max(hi, address + copy.bytes[lane]);
+    low_bits |= address;
+  }
+  if (hi == 0 || (low_bits % size == 0 && lo < hi && global_find(w.launch(), lo, hi - lo, false))) return true;
+  for (Mask left = m; left; left &= left - 1) {
+    const int lane = __builtin_ctz(left);
+    if (copy.bytes[lane] == 0) continue;
+    if (!global_at(w, i, lane, base[lane] + offset, copy.bytes[lane], size, false)) return false;
+  }
+  return true;
+}
+
+// imm: generic target, has source size, offset and base bytes of target, the same of source, size.
+// ops: target, source, [source size].
+bool prepare(Warp& w, const Instr& i, Mask m, Copy& copy) {
+  const auto size = static_cast<uint32_t>(i.imm[6]);
+  if (size != 4 && size != 8 && size != 16) {
+    report(w, i, Kind::illegal, m, "cp.async of " + std::to_string(i.imm[6]) + " bytes; it copies 4, 8 or 16");
+    return false;
+  }
+  return prepare_targets(w, i, m, size, copy) && prepare_sizes(w, i, m, size, copy) &&
+         prepare_sources(w, i, m, size, copy);
 }
 
 Step cp_async(Warp& w, const Instr& i, Mask m) {

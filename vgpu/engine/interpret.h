@@ -17,6 +17,7 @@ void release(Warp& w, Mask lanes, const char* what);
 void run_grid(Launch& launch);
 // Barriers without a thread count complete when the live threads have arrived (barrier.cpp).
 void recheck_barriers(Block& b);
+void recheck_cluster(Block& b);
 
 Step op_bra(Warp& w, const Instr& i, Mask m);
 

@@ -46,7 +46,8 @@ struct Launch {
   std::string output;  // printf text
   std::atomic<uint64_t> instructions{0};
 
-  bool lazy() const { return mode == Mode::lazy || mode == Mode::lazy_reverse; }
+  // Asynchronous work lands after its issue: late, or (random) at some time.
+  bool lazy() const { return mode == Mode::lazy || mode == Mode::lazy_reverse || mode == Mode::random; }
 };
 
 inline Launch& Warp::launch() const { return *block->launch; }

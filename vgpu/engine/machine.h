@@ -31,8 +31,9 @@ struct Launch;
 //   jump   the handler changed the paths of the warp itself (branch, exit, call)
 //   retry  the warp is parked on this instruction and runs it again after Block::notify(); set Warp::wait_on first
 //   hold   the path is parked behind this instruction until Block::release()
+//   yield  go on behind the instruction, after the other warps had their turn
 //   fault  a finding that ends the launch was reported
-enum class Step : uint8_t { next, jump, retry, hold, fault };
+enum class Step : uint8_t { next, jump, retry, hold, yield, fault };
 
 using Handler = Step (*)(Warp&, const Instr&, Mask);
 
@@ -105,6 +106,9 @@ struct Warp {
   uint32_t* preds = nullptr;
   std::vector<Path> paths;
   size_t current = 0;  // path being run
+  bool yielded = false;
+  uint64_t lead = 0;   // instructions run since another path of the warp had its turn
+  uint64_t cluster_token[kLanes] = {};  // phase of the cluster barrier at each lane's arrival
   Wait wait_on;        // set before returning Step::retry or Step::hold
   uint64_t executed = 0;
   AsyncQueue cp_async;  // per-thread groups of cp.async
@@ -162,6 +166,8 @@ struct Block {
   uint32_t x = 0, y = 0, z = 0;
   uint32_t rank = 0;                 // in its cluster
   std::vector<Block*> cluster;       // all blocks of the cluster, by rank
+  uint32_t cluster_arrived = 0;      // of the first block: the cluster barrier
+  uint64_t cluster_phase = 1;
   std::vector<Warp> warps;
   std::vector<uint8_t> smem, shadow;  // shared memory and its shadow, `shared_bytes` of the launch long
   uint64_t event = 0;

@@ -119,7 +119,8 @@ Step arrive(Warp& w, const Instr& i, Mask m) {
     if (expect) mbarrier_add_tx(*w.block, i, address, number);
     const uint32_t phase = load(owner, address).phase;
     mbarrier_arrive(*w.block, i, address, expect ? 1 : number);
-    if (i.imm[2] && load(owner, address).phase != phase) misuse(owner, i, address, "a .noComplete arrival completed the phase");
+    const bool completed = load(owner, address).phase != phase;
+    if (i.imm[2] && completed) misuse(owner, i, address, "a .noComplete arrival completed the phase");
   });
 }
 

@@ -127,7 +127,7 @@ uint8_t* shared_write(Warp& w, const Instr& i, int lane, uint32_t address, uint3
 }
 
 void Block::submit(std::function<void()> land) {
-  if (launch->lazy() || launch->mode == Mode::random) in_flight.push_back(std::move(land));
+  if (launch->lazy()) in_flight.push_back(std::move(land));
   else land();
 }
 

@@ -48,7 +48,8 @@ void add_group_s32(bool saturate, const float* tile, int pitch, const ConstLanes
 }
 
 template <Format a_format, Format b_format>
-TILEWRIGHT_INLINE void multiply_fragments(const MmaShape& shape, const ConstLanes32* a, const ConstLanes32* b, float* tile) {
+TILEWRIGHT_INLINE void multiply_fragments(const MmaShape& shape, const ConstLanes32* a, const ConstLanes32* b,
+                                         float* tile) {
   constexpr int elements = chunk_elements(a_format);
   alignas(64) float a_panel[16 * kMaxChunks * elements], b_panel[8 * kMaxChunks * elements], rows[8 * elements];
   for (int chunk = 0; chunk < shape.chunks; ++chunk) {

@@ -25,6 +25,7 @@ const Registry& registry() {
     register_atomic(r);
     register_warp(r);
     register_barrier(r);
+    register_cluster(r);
     register_control(r);
     register_mma(r);
     register_wgmma(r);

@@ -36,6 +36,7 @@ void register_memory(Registry& r);
 void register_atomic(Registry& r);
 void register_warp(Registry& r);
 void register_barrier(Registry& r);
+void register_cluster(Registry& r);
 void register_control(Registry& r);
 // colleague's families
 void register_mma(Registry& r);

@@ -105,6 +105,9 @@ void start_warp(Launch& launch, Warp& w, uint32_t threads) {
   w.exited = 0;
   w.executed = 0;
   w.unfinished = 0;
+  w.yielded = false;
+  w.lead = 0;
+  std::fill(w.cluster_token, w.cluster_token + kLanes, 0);
   w.cp_async.clear();
   w.bulk.clear();
   w.wgmma.clear();
@@ -158,6 +161,8 @@ void start_block(Launch& launch, Block& b, uint64_t unit, uint32_t rank) {
   b.z = where.ctaid[2];
   b.rank = rank;
   b.event = 1;
+  b.cluster_arrived = 0;
+  b.cluster_phase = 1;
   b.random = (launch.seed * 0x9e3779b97f4a7c15ull) ^ ((unit + 1) * 0xbf58476d1ce4e5b9ull) ^ (rank + 1);
   b.smem.resize(launch.shared_bytes);
   b.shadow.assign(launch.shared_bytes, 0);

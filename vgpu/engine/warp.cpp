@@ -6,6 +6,8 @@
 namespace tilewright::vgpu {
 namespace {
 
+constexpr uint64_t kMaxLead = 1u << 14;
+
 bool ready(const Warp& w, const Path& p) {
   return p.state == Path::State::ready || (p.state == Path::State::retry && p.event != w.block->event);
 }
@@ -39,9 +41,12 @@ bool choose(Warp& w) {
     w.paths[0].state = Path::State::ready;
     return true;
   }
+  // A path that spins on what a later one of the same warp will do must let it run.
+  const bool last = w.lead > kMaxLead;
+  if (last) w.lead = 0;
   size_t best = w.paths.size();
   for (size_t k = 0; k < w.paths.size(); ++k)
-    if (ready(w, w.paths[k]) && (best == w.paths.size() || w.paths[k].pc < w.paths[best].pc)) best = k;
+    if (ready(w, w.paths[k]) && (best == w.paths.size() || (w.paths[k].pc < w.paths[best].pc) != last)) best = k;
   if (best == w.paths.size()) return false;
   w.current = best;
   merge(w);
@@ -136,14 +141,19 @@ uint64_t run_path(Warp& w, uint64_t quantum) {
     }
     w.path().pc = pc;
     const Step step = i.run(w, i, m);
+    if (kTracked && (step == Step::next || step == Step::yield)) after(w, program, i, pc, m, taint);
     if (step == Step::next) {
-      if (kTracked) after(w, program, i, pc, m, taint);
       ++pc;
       continue;
     }
     if (step == Step::fault) {
       w.launch().stop = true;
       break;
+    }
+    if (step == Step::yield) {
+      w.yielded = true;
+      w.path().pc = pc + 1;
+      return ran;
     }
     if (step != Step::jump) {
       park(w, m, step);
@@ -166,10 +176,13 @@ bool run_warp(Warp& w, uint64_t quantum) {
   bool any = false;
   const bool tracked = w.launch().tracked;
   uint64_t ran = 0;
-  while (!w.paths.empty() && ran < quantum && !w.launch().stop.load(std::memory_order_relaxed)) {
+  w.yielded = false;
+  while (!w.paths.empty() && ran < quantum && !w.yielded && !w.launch().stop.load(std::memory_order_relaxed)) {
     if (!choose(w)) break;
     any = true;
-    ran += tracked ? run_path<true>(w, quantum - ran) : run_path<false>(w, quantum - ran);
+    const uint64_t now = tracked ? run_path<true>(w, quantum - ran) : run_path<false>(w, quantum - ran);
+    w.lead = w.paths.size() > 1 ? w.lead + now : 0;
+    ran += now;
   }
   w.executed += ran;
   return any;
@@ -189,6 +202,7 @@ void leave(Warp& w, Mask lanes) {
   if (const Mask left = lanes & (w.cp_async.lanes_in_flight() | w.bulk.lanes_in_flight() | w.wgmma.lanes_in_flight()))
     w.unfinished |= left;
   recheck_barriers(*w.block);
+  if (w.block->cluster.front()->cluster_arrived) recheck_cluster(*w.block);
   w.block->notify();
 }
 

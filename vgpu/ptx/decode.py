@@ -4,23 +4,50 @@ from __future__ import annotations
 
 import re
 
+from ..errors import UnsupportedInstruction
 from . import (
     decode_alu as _alu,
+)
+from . import (
     decode_bulk as _bulk,
+)
+from . import (
     decode_compare as _compare,
+)
+from . import (
     decode_control as _control,
+)
+from . import (
     decode_cp_async as _cp_async,
+)
+from . import (
     decode_cvt as _cvt,
+)
+from . import (
     decode_float as _float,
+)
+from . import (
     decode_ldmatrix as _ldmatrix,
+)
+from . import (
     decode_mbarrier as _mbarrier,
+)
+from . import (
     decode_memory as _memory,
+)
+from . import (
     decode_mma as _mma,
+)
+from . import (
     decode_move as _move,
+)
+from . import (
     decode_warp as _warp,
+)
+from . import (
     decode_wgmma as _wgmma,
 )
-from .plan import DECODERS, Opcode, Plan, UnsupportedInstruction
+from .plan import DECODERS, Opcode, Plan
 
 FAMILIES = (
     _alu, _bulk, _compare, _control, _cp_async, _cvt, _float, _ldmatrix, _mbarrier, _memory, _mma, _move, _warp, _wgmma,

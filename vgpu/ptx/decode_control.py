@@ -77,7 +77,15 @@ def decode_fence(op: Opcode, shape: tuple[str, ...]) -> Plan:
         return Plan("nop", ())
     if op.flag("proxy"):
         return _proxy(op, shape)
-    op.drop("mbarrier_init", "sc", "acq_rel", "acquire", "release", "sync_restrict::shared::cta", "sync_restrict::shared::cluster")
+    op.drop(
+        "mbarrier_init",
+        "sc",
+        "acq_rel",
+        "acquire",
+        "release",
+        "sync_restrict::shared::cta",
+        "sync_restrict::shared::cluster",
+    )
     op.drop(*_SCOPES)
     op.finish()
     return Plan("nop", ())
@@ -97,7 +105,18 @@ def _proxy(op: Opcode, shape: tuple[str, ...]) -> Plan:
 def decode_no_effect(op: Opcode, shape: tuple[str, ...]) -> Plan:
     """Instructions that change nothing here: register counts, sleeping, launch dependence, cache policies."""
     if op.root == "createpolicy":
-        op.drop("fractional", "range", "global", "b64", "cvt", "L2", "L2::evict_last", "L2::evict_first", "L2::evict_normal", "L2::evict_unchanged")
+        op.drop(
+            "fractional",
+            "range",
+            "global",
+            "b64",
+            "cvt",
+            "L2",
+            "L2::evict_last",
+            "L2::evict_first",
+            "L2::evict_normal",
+            "L2::evict_unchanged",
+        )
         op.finish()
         return Plan("mov.64", ("w:b64",), unread=len(shape) - 1, zero=True)
     op.drop("inc", "dec", "sync", "aligned", "u32", "wait", "launch_dependents", "mask")

@@ -22,7 +22,8 @@ _TYPES = {
 }  # fmt: skip
 _CACHES = (
     "ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first",
-    "L1::evict_last", "L1::no_allocate", "L2::evict_last", "L2::evict_first", "L2::evict_normal", "L2::64B", "L2::128B", "L2::256B",
+    "L1::evict_last", "L1::no_allocate", "L2::evict_last", "L2::evict_first",
+    "L2::evict_normal", "L2::64B", "L2::128B", "L2::256B",
 )  # fmt: skip
 # The engine runs memory instructions one after another, which is stronger than every one of these orders and scopes.
 _ORDERS = ("weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio")
@@ -76,8 +77,8 @@ def decode_st(op: Opcode, shape: tuple[str, ...]) -> Plan:
     return Plan(f"st.{space}", operands, (size, count))
 
 
-_INTEGER_OPS = {"add": ("s32", "u32", "s64", "u64"), "min": ("s32", "u32", "s64", "u64"), "max": ("s32", "u32", "s64", "u64"),
-                "inc": ("u32",), "dec": ("u32",)}  # fmt: skip
+_INTEGERS = ("s32", "u32", "s64", "u64")
+_INTEGER_OPS = {"add": _INTEGERS, "min": _INTEGERS, "max": _INTEGERS, "inc": ("u32",), "dec": ("u32",)}
 _BIT_OPS = ("and", "or", "xor", "exch", "cas")
 _HALVES = ("f16", "bf16", "f16x2", "bf16x2")
 
@@ -148,6 +149,8 @@ def decode_getctarank(op: Opcode, _shape: tuple[str, ...]) -> Plan:
 @decoder("prefetch", "prefetchu", "applypriority", "discard")
 def decode_prefetch(op: Opcode, shape: tuple[str, ...]) -> Plan:
     """Hints without an effect here; ``discard`` leaves the bytes as they are, which its rules allow."""
-    op.drop("L1", "L2", "global", "local", "const", "param", "tensormap", "L2::evict_last", "L2::evict_normal", "L2::128B")
+    op.drop(
+        "L1", "L2", "global", "local", "const", "param", "tensormap", "L2::evict_last", "L2::evict_normal", "L2::128B"
+    )
     op.finish()
     return Plan("nop", ("addr", *("imm",) * (len(shape) - 1)))

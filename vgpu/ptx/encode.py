@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from .. import _engine
 from ..errors import UnsupportedInstruction
 from .decode import plan_for, shape_of
-from .operands import CONST64, INDEX, NEGATED, READ, SINK32, SINK64, VALUE, Encode, Names, Symbol, make_encoder, predicate_word
+from .operands import INDEX, READ, SINK32, SINK64, VALUE, Encode, Names, Symbol, literal, make_encoder, predicate_word
 from .parse import TYPE_BYTES, Function, Module, Parameter, Variable, parse_variables, syntax_error
 from .plan import Plan
 from .source import source_chain
@@ -17,7 +17,20 @@ from .source import source_chain
 _STATEMENT = re.compile(r"(?:@\s*(!?)\s*([\w%$]+)\s+)?([a-z][\w.:]*(?:\s+\.[\w:.]+)*)\s*(.*)", re.S)
 _OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|\([^)]*\)|[^,\s][^,]*")
 _CALL = re.compile(r"(?:\(([^)]*)\)\s*,\s*)?([\w$%]+)\s*(?:,\s*\(([^)]*)\))?")
-_NEEDS_DEFINED = ("ld.", "st.", "atom.", "cp.", "bulk", "ldmatrix", "stmatrix", "mbarrier", "brx", "bar", "mma", "wgmma")
+_NEEDS_DEFINED = (
+    "ld.",
+    "st.",
+    "atom.",
+    "cp.",
+    "bulk",
+    "ldmatrix",
+    "stmatrix",
+    "mbarrier",
+    "brx",
+    "bar",
+    "mma",
+    "wgmma",
+)
 _HANDLERS: dict[str, int] = _engine.handlers()
 _EXTERNALS = {"vprintf": "call.printf", "__assertfail": "call.assert"}
 
@@ -26,7 +39,7 @@ _EXTERNALS = {"vprintf": "call.printf", "__assertfail": "call.assert"}
 class Kernel:
     """An encoded kernel, ready for launches."""
 
-    program: object
+    program: _engine.Program
     entry: int
     parameters: tuple[Parameter, ...]
     parameter_bytes: int
@@ -72,8 +85,10 @@ class Encoder:
         self.calls: list[tuple[int, str]] = []
         self.tables: dict[str, list[str]] = {}
         self.compiled: dict[tuple[str, tuple[str, ...]], _Compiled] = {}
-        self.local_sizes: dict[str, int] = {}
         self.static_shared = self._place_variables()
+        for function in self.functions[1:]:
+            for p in (*function.parameters, *function.results):
+                self._local(p.name, p.size, p.align)
 
     def run(self) -> Kernel:
         """The encoded kernel."""
@@ -105,25 +120,27 @@ class Encoder:
             for kind, text, line in function.tokens:
                 if kind == "statement" and text.startswith(".shared"):
                     shared.extend(parse_variables(text, line))
+        return self._place_shared(shared)
+
+    def _place_shared(self, shared: list[Variable]) -> int:
+        """Static variables one after another; all extern arrays start behind them, at one address."""
         size = 0
-        for v in sorted(shared, key=lambda v: v.extern or v.size == 0):
+        for v in (v for v in shared if v.size):
             size = -(-size // v.align) * v.align
             self.symbols[v.name] = Symbol("shared", size)
             size += v.size
-        dynamic = [v.align for v in shared if v.size == 0]
-        if dynamic:  # all extern arrays start at one address
-            align = max(16, *dynamic)
+        dynamic = [v for v in shared if not v.size]
+        if dynamic:
+            align = max(16, *(v.align for v in dynamic))
             size = -(-size // align) * align
-            for v in shared:
-                if v.size == 0:
-                    self.symbols[v.name] = Symbol("shared", size)
+            for v in dynamic:
+                self.symbols[v.name] = Symbol("shared", size)
         return size
 
     def _local(self, name: str, size: int, align: int) -> None:
         align = max(align, 8)
         self.local_bytes = -(-self.local_bytes // align) * align
         self.symbols[name] = Symbol("local", self.local_bytes)
-        self.local_sizes[name] = size
         self.local_bytes += max(size, 1)
 
     def _variable_tuples(self) -> list[tuple[str, int, int, bytes, list[tuple[int, int, int]]]]:
@@ -143,9 +160,6 @@ class Encoder:
         if function.entry:
             for p in function.parameters:
                 self.symbols[p.name] = Symbol("param", p.offset)
-        else:
-            for p in (*function.parameters, *function.results):
-                self._local(p.name, p.size, p.align)
         self._collect_tables(function)
         line = function.line
         for kind, text, line in function.tokens:
@@ -308,31 +322,40 @@ class Encoder:
         callee = self.module.functions.get(name)
         if callee is None or not callee.defined:
             raise UnsupportedInstruction(f"call of {name}, which has no body")
-        self.calls.append((self._emit(_HANDLERS["call"], guard, line, 0, [], [0, len(arguments), len(results)]), name))
-        self._pending.append((len(self.code), arguments, results, callee, offset))
+        pairs = [(offset[a], p.name, p.size) for a, p in zip(arguments, callee.parameters, strict=True)]
+        triples = [n for at, formal, size in pairs for n in (at, self.symbols[formal].value, size)]
+        pairs = [(offset[r], p.name, p.size) for r, p in zip(results, callee.results, strict=True)]
+        triples += [n for at, formal, size in pairs for n in (self.symbols[formal].value, at, size)]
+        imms = [0, len(arguments), len(results), *triples]
+        self.calls.append((self._emit(_HANDLERS["call"], guard, line, 0, [], imms), name))
 
-    @property
-    def _pending(self) -> list[tuple[int, list[str], list[str], Function, dict[str, int]]]:
-        raise AttributeError
+
+def _callees(module: Module, function: Function) -> list[Function]:
+    out = []
+    for kind, text, _ in function.tokens:
+        if kind != "statement" or "call" not in text:
+            continue
+        m = _STATEMENT.match(text)
+        if m is not None and m.group(3).startswith("call") and (c := _CALL.match(m.group(4))) is not None:
+            callee = module.functions.get(c.group(2))
+            if callee is not None and callee.defined and callee not in out:
+                out.append(callee)
+    return out
 
 
 def _reachable(module: Module, entry: Function) -> tuple[Function, ...]:
-    out = [entry]
-    for function in out:
-        for kind, text, line in function.tokens:
-            if kind != "statement" or "call" not in text:
-                continue
-            m = _STATEMENT.match(text)
-            if m is None or not m.group(3).startswith("call") or (c := _CALL.match(m.group(4))) is None:
-                continue
-            callee = module.functions.get(c.group(2))
-            if callee is None or not callee.defined:
-                continue
-            if callee is entry:
-                raise UnsupportedInstruction(f"PTX line {line}: recursive call of {callee.name}")
-            if callee not in out:
-                out.append(callee)
-    return tuple(out)
+    """The kernel and every function it may call; a thread has one set of registers, so none may call itself."""
+    out: dict[str, Function] = {}
+
+    def visit(function: Function, callers: tuple[str, ...]) -> None:
+        if function.name in callers:
+            raise UnsupportedInstruction(f"recursive call of {function.name}", values={"PTX line": function.line})
+        out[function.name] = function
+        for callee in _callees(module, function):
+            visit(callee, (*callers, function.name))
+
+    visit(entry, ())
+    return tuple(out.values())
 
 
 def _initial(v: Variable, numbers: dict[str, int]) -> tuple[bytes, list[tuple[int, int, int]]]:
@@ -342,8 +365,6 @@ def _initial(v: Variable, numbers: dict[str, int]) -> tuple[bytes, list[tuple[in
     size = TYPE_BYTES[v.type]
     out = bytearray()
     relocations: list[tuple[int, int, int]] = []
-    from .operands import literal
-
     for piece in re.sub(r"[{}\s]+", " ", v.init).strip().split(","):
         text = piece.strip()
         if not text:

@@ -37,7 +37,11 @@ def literal(text: str, type_: str) -> int | None:
     first = text[:2]
     if first in ("0f", "0F") and len(text) == 10:
         bits = int(text[2:], 16)
-        return struct.unpack("<Q", struct.pack("<d", *struct.unpack("<f", struct.pack("<I", bits))))[0] if size == 8 and type_ == "f64" else bits
+        return (
+            struct.unpack("<Q", struct.pack("<d", *struct.unpack("<f", struct.pack("<I", bits))))[0]
+            if size == 8 and type_ == "f64"
+            else bits
+        )
     if first in ("0d", "0D") and len(text) == 18:
         bits = int(text[2:], 16)
         if size == 8:
@@ -201,10 +205,7 @@ def scalar(names: Names, role: int, type_: str, any_width: bool) -> Encode:
     def encode(text: str, ops: list[int], imms: list[int], line: int) -> None:
         word = names.words.get(text)
         if word is None:
-            if text == "_":
-                word = sink
-            else:
-                word = names.source(text, type_, line)
+            word = sink if text == "_" else names.source(text, type_, line)
         kind = word & 7
         if any_width:
             imms.append(names.bytes.get(text, size))

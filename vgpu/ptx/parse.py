@@ -32,7 +32,9 @@ _PARAM = re.compile(
     r"\.param\s+(?:\.align\s+(\d+)\s+)?\.(\w+)(?:\s+\.ptr(?:\s+\.(?:global|shared|const|local|param))?(?:\s+\.align\s+\d+)?)?"
     r"\s+([\w$%]+)\s*(?:\[(\d*)\])?"
 )
-_HEADER = re.compile(r"\.(entry|func)\s*(?:\.attribute\s*\([^)]*\)\s*)?(\([^)]*\))?\s*([\w$%]+)\s*(\([^)]*\))?(.*)", re.S)
+_HEADER = re.compile(
+    r"\.(entry|func)\s*(?:\.attribute\s*\([^)]*\)\s*)?(\([^)]*\))?\s*([\w$%]+)\s*(\([^)]*\))?(.*)", re.S
+)
 _VARIABLE = re.compile(
     r"((?:\.\w+\s+)*?)\.(global|const|shared|local|param)\s+((?:\.attribute\s*\([^)]*\)\s*)?)(?:\.align\s+(\d+)\s+)?"
     r"(?:\.v([248])\s+)?\.(\w+)\s+(.*)",
@@ -254,8 +256,8 @@ def parse_module(text: str) -> Module:
 
 
 def _directive(text: str, heads: dict[str, str], files: dict[int, str]) -> None:
-    word, _, rest = text.partition(" ") if " " in text else text.partition("\t")
-    rest = rest.split("//")[0].strip()
+    word, rest = [*text.split("//", maxsplit=1)[0].split(None, 1), ""][:2]
+    rest = rest.strip()
     if word == ".file":
         m = re.match(r'(\d+)\s+"([^"]*)"', rest)
         if m:

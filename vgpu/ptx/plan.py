@@ -79,12 +79,12 @@ class Plan:
     | ``"tensor*2"`` | ``[map, {c0, c1}]`` | map base slot (8 bytes), n coordinates (s32) | offset |
     | ``"imm"`` | integer literal | | value |
     | ``"label"`` | label of this function | | pc |
-    | ``"ww:..."``, ``"rr:..."`` with ``?`` after the type (``"w:b32?"``) | register of any width | one slot | its bytes |
+    | ``"w:b32?"``, ``"r:u32?"`` | register of any width | one slot | its bytes |
 
     Operand imms come in operand order, after ``imms`` of the plan itself. ``r:`` types decide how literals are read
     (s8..u64, b8..b64, f16, bf16, f32, f64, tf32, pred). Registers of at most 32 bits use a 32-bit slot; 64-bit
-    registers are 32 lanes of uint64. ``optional`` trailing operands may be missing from the statement; then neither ops nor imm
-    are emitted for them (look at ``op_count``). ``sink`` keywords: read-modify-write destinations are ``rw:``.
+    registers are 32 lanes of uint64. ``optional`` trailing operands may be missing from the statement; then neither
+    ops nor imms are emitted for them (look at ``op_count``). Destinations that are also read are ``rw:``.
     """
 
     handler: str
@@ -102,7 +102,7 @@ DECODERS: dict[str, Decoder] = {}
 
 
 def decoder(*roots: str) -> Callable[[Decoder], Decoder]:
-    """Registers a decoder for opcodes that start with one of ``roots`` (``"mma"``, ``"cp.async"``: the first word only)."""
+    """Registers a decoder for opcodes whose first word is one of ``roots``."""
 
     def register(function: Decoder) -> Decoder:
         for root in roots:

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tilewright import vgpu
+
+FUNCTION = """.func (.param .b32 result) square_plus(.param .b32 x, .param .b32 y)
+{
+.reg .b32 %r<4>;
+ld.param.b32 %r0, [x];
+ld.param.b32 %r1, [y];
+mad.lo.s32 %r2, %r0, %r0, %r1;
+st.param.b32 [result], %r2;
+ret;
+}
+.extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);
+.extern .func __assertfail(.param .b64 a, .param .b64 b, .param .b32 c, .param .b64 d, .param .b64 e) .noreturn;
+.global .align 1 .b8 text[14] = {37, 100, 32, 37, 46, 49, 102, 32, 37, 115, 10, 0};
+.global .align 1 .b8 word[3] = {111, 107, 0};
+"""
+
+
+def test_divergent_loops_reconverge(launch_body):
+    out = np.zeros(64, np.uint32)
+    body = """mov.u32 %r0, 0; mov.u32 %r1, 0;
+LOOP: setp.ge.u32 %p1, %r1, %t; @%p1 bra DONE; add.u32 %r0, %r0, %r1; add.u32 %r1, %r1, 1; and.b32 %r2, %r1, 1;
+    setp.eq.u32 %p2, %r2, 0; @%p2 bra LOOP; add.u32 %r0, %r0, 100; bra LOOP;
+DONE: activemask.b32 %r3; popc.b32 %r3, %r3; mad.lo.u32 %r0, %r3, 1000000, %r0; mad.wide.u32 %d0, %t, 4, %a0;
+        st.global.u32 [%d0], %r0;"""
+    report = launch_body(body, [out], block=64)
+    assert report.ok, str(report)
+    want = [32 * 10**6 + sum(range(n)) + 100 * ((n + 1) // 2) for n in range(64)]
+    assert out.tolist() == want
+
+
+def test_switch_tables(launch_body):
+    out = np.zeros(32, np.uint32)
+    body = """and.b32 %r0, %t, 3; brx.idx %r0, TABLE;
+TABLE: .branchtargets L0, L1, L2, L1;
+L0: mov.u32 %r1, 10; bra END;
+L1: mov.u32 %r1, 11; bra END;
+L2: mov.u32 %r1, 12;
+END: mad.wide.u32 %d0, %t, 4, %a0; st.global.u32 [%d0], %r1;"""
+    report = launch_body(body, [out])
+    assert report.ok, str(report)
+    assert out.tolist() == [[10, 11, 12, 11][n & 3] for n in range(32)]
+
+
+def test_calls_by_some_lanes(launch_body):
+    out = np.zeros(32, np.uint32)
+    body = """mov.u32 %r1, 7; setp.lt.u32 %p1, %t, 20; @!%p1 bra SKIP;
+    { .param .b32 p0; .param .b32 p1; .param .b32 ret0; st.param.b32 [p0], %t; st.param.b32 [p1], 1;
+    call (ret0), square_plus, (p0, p1); ld.param.b32 %r1, [ret0]; }
+SKIP: mad.wide.u32 %d0, %t, 4, %a0; st.global.u32 [%d0], %r1;"""
+    report = launch_body(body, [out], module=FUNCTION)
+    assert report.ok, str(report)
+    assert out.tolist() == [n * n + 1 if n < 20 else 7 for n in range(32)]
+
+
+def test_recursion_and_unknown_callees_are_refused(make_kernel):
+    loop = ".func f()\n{\ncall f;\nret;\n}\n"
+    with pytest.raises(vgpu.UnsupportedInstruction, match="recursive call of f"):
+        vgpu.launch(make_kernel("call f;", 0, module=loop), "k", 1, 1, [], target="sm_80")
+    with pytest.raises(vgpu.UnsupportedInstruction, match="call of nowhere, which has no body"):
+        vgpu.launch(make_kernel("call nowhere;", 0, module=".extern .func nowhere();"), "k", 1, 1, [], target="sm_80")
+
+
+def test_printf(launch_body):
+    body = """.local .align 8 .b8 args[24]; add.s32 %r1, %t, -5; st.local.u32 [args], %r1;
+        mov.f64 %g0, 0d3FF8000000000000; st.local.f64 [args+8], %g0;
+    mov.u64 %d0, word; cvta.global.u64 %d0, %d0; st.local.u64 [args+16], %d0; mov.u64 %d1, text;
+        cvta.global.u64 %d1, %d1; mov.u64 %d2, args; cvta.local.u64 %d2, %d2;
+    { .param .b64 p0; .param .b64 p1; .param .b32 r0; st.param.b64 [p0], %d1; st.param.b64 [p1], %d2;
+        call.uni (r0), vprintf, (p0, p1); }"""
+    report = launch_body(body, [], block=2, module=FUNCTION)
+    assert report.ok, str(report)
+    assert report.output == "-5 1.5 ok\n-4 1.5 ok\n"
+
+
+def test_assert_and_trap_end_the_launch(launch_body):
+    body = """mov.u64 %d1, word; cvta.global.u64 %d1, %d1; setp.eq.u32 %p1, %t, 3; @!%p1 bra OK;
+    { .param .b64 p0; .param .b64 p1; .param .b32 p2; .param .b64 p3; .param .b64 p4; st.param.b64 [p0], %d1;
+        st.param.b64 [p1], %d1;
+    st.param.b32 [p2], 12; st.param.b64 [p3], %d1; st.param.b64 [p4], 1; call.uni __assertfail, (p0, p1, p2, p3, p4); }
+OK:"""
+    report = launch_body(body, [], module=FUNCTION)
+    assert [(f.kind, f.lane) for f in report.findings] == [("assertion", 3)]
+    assert report.findings[0].message == "assertion failed: ok in ok at ok:12"
+    assert launch_body("trap;", []).findings[0].message == "trap"
+
+
+def test_labels_and_registers_of_inner_scopes(launch_body):
+    out = np.zeros(1, np.uint32)
+    body = """mov.u32 %r0, 1;
+    { .reg .b32 %r0; .reg .pred P1; mov.u32 %r0, 50; setp.eq.u32 P1, %r0, 50; @P1 bra DONE; trap; DONE: }
+    { .reg .b32 %r0; mov.u32 %r0, 60; bra DONE; trap; DONE: }
+    st.global.u32 [%a0], %r0;"""
+    assert launch_body(body, [out], block=1).ok
+    assert out[0] == 1
+
+
+def test_an_endless_loop_is_a_finding(launch_body):
+    report = launch_body("L: bra L;", [], budget=10_000)
+    assert report.findings[0].kind == "runaway"
+
+
+def test_blocks_that_wait_for_each_other_all_run(launch_body):
+    flags = np.zeros(4, np.uint32)
+    body = """mov.u32 %r0, %ctaid.x; setp.ne.u32 %p0, %t, 0; @%p0 ret; red.global.add.u32 [%a0], 1;
+WAIT: ld.acquire.gpu.global.u32 %r1, [%a0]; setp.lt.u32 %p1, %r1, 4; @%p1 bra WAIT;
+    add.u32 %r2, %r0, 1; mov.u32 %r3, %r2;"""
+    report = launch_body(body, [flags], grid=4, threads=1)
+    assert report.ok, str(report)
+    assert flags[0] == 4
+
+
+def test_lanes_that_wait_for_each_other_all_run(launch_body):
+    out = np.zeros(32, np.uint32)
+    body = """.shared .align 4 .u32 flag; setp.eq.u32 %p0, %t, 5; @%p0 st.shared.u32 [flag], 0; bar.sync 0;
+    @%p0 bra LATE;
+WAIT: ld.volatile.shared.u32 %r0, [flag]; setp.eq.u32 %p1, %r0, 0; @%p1 bra WAIT; bra END;
+LATE: mov.u32 %r0, 9; st.volatile.shared.u32 [flag], 9;
+END: mad.wide.u32 %d0, %t, 4, %a0; st.global.u32 [%d0], %r0;"""
+    for mode in vgpu.MODES:
+        report = launch_body(body, [out], mode=mode, budget=10_000_000)
+        assert report.ok, str(report)
+        assert set(out.tolist()) == {9}

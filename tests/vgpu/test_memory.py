@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from tilewright import vgpu
+
+
+def line_of(ptx: str, text: str) -> int:
+    return next(n for n, line in enumerate(ptx.splitlines(), 1) if text in line)
+
+
+def test_vector_loads_and_stores_of_every_width(launch_body):
+    source = np.arange(32 * 16, dtype=np.uint8)
+    out = np.zeros_like(source)
+    body = """mad.wide.u32 %d0, %t, 16, %a0; mad.wide.u32 %d1, %t, 16, %a1;
+        ld.global.v4.u8 {%h0, %h1, %h2, %h3}, [%d0]; st.global.v4.u8 [%d1], {%h0, %h1, %h2, %h3};
+        ld.global.nc.v2.b16 {%h4, %h5}, [%d0+4]; st.global.v2.b16 [%d1+4], {%h4, %h5};
+        ld.global.b64 %d2, [%d0+8]; st.global.b64 [%d1+8], %d2;"""
+    assert launch_body(body, [source, out]).ok
+    assert np.array_equal(out, source)
+
+
+def test_sign_extension_into_wider_registers(launch_body):
+    source = np.array([-5, 250], np.int16)
+    out = np.zeros(4, np.int64)
+    body = """ld.global.s16 %r1, [%a0]; ld.global.u16 %r2, [%a0]; ld.global.s8 %d3, [%a0]; ld.global.s16 %h1, [%a0];
+        cvt.s64.s32 %d1, %r1; cvt.u64.u32 %d2, %r2; cvt.s64.s16 %d4, %h1; st.global.v2.b64 [%a1], {%d1, %d2};
+        st.global.v2.b64 [%a1+16], {%d3, %d4};"""
+    assert launch_body(body, [source, out], block=1).ok
+    assert out.tolist() == [-5, 65531, -5, -5]
+
+
+def test_shared_generic_and_local_addresses(launch_body):
+    out = np.zeros(32, np.uint32)
+    body = """.shared .align 8 .b8 buffer[128]; .local .align 8 .b8 stack[16];
+        mov.u64 %d0, buffer; cvta.shared.u64 %d1, %d0; mad.wide.u32 %d2, %t, 4, %d1; st.u32 [%d2], %t;
+        bar.sync 0; xor.b32 %r1, %t, 31; shl.b32 %r2, %r1, 2; mov.u32 %r3, buffer; add.u32 %r3, %r3, %r2;
+        ld.shared.u32 %r4, [%r3];
+        mov.u64 %d3, stack; cvta.local.u64 %d4, %d3; st.u32 [%d4+4], %r4; ld.local.u32 %r5, [stack+4];
+        isspacep.shared %p1, %d1; isspacep.global %p2, %d4; selp.u32 %r6, 100, 0, %p1; selp.u32 %r7, 1000, 0, %p2;
+        add.u32 %r5, %r5, %r6; add.u32 %r5, %r5, %r7; mad.wide.u32 %d5, %t, 4, %a0; st.global.u32 [%d5], %r5;"""
+    report = launch_body(body, [out])
+    assert report.ok, str(report)
+    assert out.tolist() == [31 - n + 100 for n in range(32)]
+
+
+def test_module_variables_with_initialisers(launch_body):
+    out = np.zeros(4, np.uint32)
+    module = """.global .align 4 .u32 table[4] = {7, 8, 0x9, 10};
+.const .align 8 .u64 pointer = generic(table);
+.visible .global .align 1 .b8 text[3] = {65, 66};"""
+    body = """ld.const.u64 %d0, [pointer]; ld.u32 %r0, [%d0+8]; ld.global.u32 %r1, [table+4]; mov.u64 %d1, text;
+        ld.global.u8 %r2, [%d1+1]; ld.global.u8 %r3, [%d1+2]; st.global.v4.u32 [%a0], {%r0, %r1, %r2, %r3};"""
+    assert launch_body(body, [out], block=1, module=module).ok
+    assert out.tolist() == [9, 8, 66, 0]
+
+
+def test_out_of_bounds_names_thread_address_and_neighbour(make_kernel):
+    x = torch.zeros(30)
+    ptx = make_kernel("mad.wide.u32 %d0, %t, 4, %a0;\nst.global.f32 [%d0], 0f3F800000;", 1)
+    report = vgpu.launch(ptx, "k", 1, 32, [x], target="sm_80", threads=1)
+    (finding,) = report.findings
+    assert finding.kind == "out-of-bounds"
+    assert (
+        finding.message == f"write of 4 bytes at global address {hex(x.data_ptr() + 120)}: "
+        "0 bytes behind the end of argument 0 (120 bytes)"
+    )
+    assert (finding.block, finding.thread, finding.ptx_line) == ((0, 0, 0), (30, 0, 0), line_of(ptx, "st.global"))
+    assert finding.ptx.startswith("st.global.f32 [%d0]")
+
+
+def test_a_strided_view_is_legal_only_inside_its_hull(launch_body):
+    base = torch.zeros(8, 8)
+    view = base[2:4, 2:4]  # hull: 10 elements
+    body = "mad.wide.u32 %d0, %t, 4, %a0; st.global.f32 [%d0], 0f3F800000;"
+    assert launch_body(body, [view], block=10).ok
+    assert launch_body(body, [view], block=11).findings[0].kind == "out-of-bounds"
+
+
+def test_misaligned_access(launch_body):
+    x = np.zeros(64, np.uint32)
+    report = launch_body("ld.global.v4.u32 {%r0, %r1, %r2, %r3}, [%a0+8];", [x], block=1)
+    expected = (x.ctypes.data + 8) % 16
+    assert report.findings[0].kind == ("misaligned" if expected else report.findings[0].kind)
+    report = launch_body("mov.u32 %r1, 6; ld.shared.u32 %r0, [%r1]; .shared .b8 s[64];", [], block=1)
+    assert report.findings[0].kind == "misaligned"
+    assert report.findings[0].message == "shared address 0x6 is not a multiple of 4"
+
+
+def test_shared_limit(launch_body):
+    report = launch_body("mov.u32 %r1, 4096; ld.shared.u32 %r0, [%r1]; .shared .b8 s[64];", [], block=1)
+    assert report.findings[0].kind == "out-of-bounds"
+    assert "the block has 64 bytes" in report.findings[0].message
+
+
+def test_uninitialised_shared_read(make_kernel):
+    ptx = make_kernel(
+        ".shared .align 4 .b8 s[256];\nmov.u32 %r1, 64;\n@%p1 st.shared.u32 [%r1], %t;\nld.shared.u32 %r0, [s+128];", 0
+    )
+    ptx = ptx.replace("mov.u32 %r1, 64;", "mov.u32 %r1, 64; setp.eq.u32 %p1, %t, 0;")
+    report = vgpu.launch(ptx, "k", 1, 32, [], target="sm_80")
+    assert [f.kind for f in report.findings] == ["uninitialized-shared"]
+    assert report.findings[0].ptx_line == line_of(ptx, "ld.shared.u32 %r0")
+    assert "0x80" in report.findings[0].message
+
+
+def test_uninitialised_register_counts_only_where_it_matters(launch_body, make_kernel):
+    out = np.zeros(32, np.uint32)
+    dead = """setp.lt.u32 %p1, %t, 4; @%p1 mov.u32 %r1, 7; add.u32 %r2, %r1, 1; mov.u32 %r2, 5;
+        mad.wide.u32 %d0, %t, 4, %a0; st.global.u32 [%d0], %r2;"""
+    assert launch_body(dead, [out]).ok
+    ptx = make_kernel(dead.replace("mov.u32 %r2, 5;", "").replace("st.global", "\nst.global"), 1)
+    (finding,) = vgpu.launch(ptx, "k", 1, 32, [out], target="sm_80").findings
+    assert (finding.kind, finding.lane, finding.ptx_line) == ("uninitialized-register", 4, line_of(ptx, "st.global"))
+    branch = launch_body("@%p5 bra END; mov.u32 %r0, 1;\nEND:", [])
+    assert branch.findings[0].kind == "uninitialized-register"
+    assert "branch" in branch.findings[0].message
+
+
+def test_further_memory_makes_pointers_in_memory_legal(launch_body):
+    data = np.array([41], np.uint32)
+    table = np.array([data.ctypes.data], np.uint64)
+    body = "ld.global.u64 %d0, [%a0]; ld.global.u32 %r0, [%d0]; add.u32 %r0, %r0, 1; st.global.u32 [%d0], %r0;"
+    assert launch_body(body, [table], block=1).findings[0].kind == "out-of-bounds"
+    assert launch_body(body, [table], block=1, memory=[data]).ok
+    assert data[0] == 42

@@ -1,0 +1,132 @@
+"""What a launch found and counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .errors import KernelFault
+from .ptx import SourceLine
+
+KINDS = (
+    "out-of-bounds",
+    "misaligned",
+    "uninitialized-shared",
+    "uninitialized-register",
+    "deadlock",
+    "barrier",
+    "mbarrier",
+    "unfinished-work",
+    "proxy-fence",
+    "illegal",
+    "assertion",
+    "runaway",
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One fault of a kernel, at its first occurrence.
+
+    ``kind`` is one of ``KINDS``; ``warp`` and ``lane`` are -1 and ``thread`` None when no thread is meant; ``ptx_line``
+    is 0 when no instruction is meant; ``sources`` are the source line and its inlining callers, outermost last;
+    ``count`` is how often the instruction was at fault.
+    """
+
+    kind: str
+    message: str
+    kernel: str
+    block: tuple[int, int, int]
+    thread: tuple[int, int, int] | None
+    warp: int
+    lane: int
+    ptx_line: int
+    ptx: str
+    sources: tuple[SourceLine, ...]
+    count: int
+
+    @property
+    def source(self) -> SourceLine | None:
+        """The line of the outermost caller: the user's own line."""
+        return self.sources[-1] if self.sources else None
+
+    def to_dict(self) -> dict[str, object]:
+        """As plain JSON values."""
+        return {
+            "kind": self.kind,
+            "message": self.message,
+            "kernel": self.kernel,
+            "block": list(self.block),
+            "thread": list(self.thread) if self.thread else None,
+            "warp": self.warp,
+            "lane": self.lane,
+            "ptx_line": self.ptx_line,
+            "ptx": self.ptx,
+            "sources": [{"file": s.file, "line": s.line} for s in self.sources],
+            "count": self.count,
+        }
+
+    def __str__(self) -> str:
+        where = f"block {self.block}"
+        if self.thread:
+            where += f" thread {self.thread} (warp {self.warp}, lane {self.lane})"
+        lines = [f"{self.kind}: {self.message}", f"  kernel {self.kernel}, {where}"]
+        if self.ptx_line:
+            lines.append(f"  PTX line {self.ptx_line}: {self.ptx}")
+        if self.sources:
+            lines.append(f"  source {self.sources[-1]}" + (f" (in {self.sources[0]})" if len(self.sources) > 1 else ""))
+        if self.count > 1:
+            lines.append(f"  {self.count} times")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Report:
+    """The findings of a launch, its counters, and what the kernel printed."""
+
+    kernel: str
+    mode: str
+    findings: tuple[Finding, ...]
+    counts: dict[str, int] = field(default_factory=dict)
+    output: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was found."""
+        return not self.findings
+
+    def to_dict(self) -> dict[str, object]:
+        """As plain JSON values."""
+        return {
+            "kernel": self.kernel,
+            "mode": self.mode,
+            "ok": self.ok,
+            "findings": [f.to_dict() for f in self.findings],
+            "counts": dict(self.counts),
+            "output": self.output,
+        }
+
+    def __str__(self) -> str:
+        if self.ok:
+            return f"{self.kernel} ({self.mode}): no findings"
+        head = f"{self.kernel} ({self.mode}): {len(self.findings)} finding{'s' if len(self.findings) > 1 else ''}"
+        return "\n".join([head, *map(str, self.findings)])
+
+    def raise_for_findings(self) -> None:
+        """Raises when there are findings.
+
+        Raises:
+            KernelFault: names the first finding and how many there are.
+        """
+        if not self.findings:
+            return
+        first = self.findings[0]
+        values: dict[str, object] = {"block": first.block}
+        if first.thread:
+            values["thread"] = first.thread
+        if first.ptx_line:
+            values["PTX line"] = first.ptx_line
+            values["instruction"] = first.ptx
+        if first.source:
+            values["source"] = first.source
+        more = f" (and {len(self.findings) - 1} more findings)" if len(self.findings) > 1 else ""
+        raise KernelFault(f"kernel {self.kernel}: {first.kind}: {first.message}{more}", values=values)
