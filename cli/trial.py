@@ -27,7 +27,8 @@ class Choice:
 class Trial:
     """What was compiled, on which device it ran, and how near its outputs come to the exact ones.
 
-    ``comparison`` is None when there is nothing to compare with. Times are milliseconds of wall time; ``instructions``
+    ``comparison`` is None when there is nothing to compare with. Times are milliseconds of wall time, the run's
+    with loading the kernel; ``instructions``
     counts executed warp instructions (None on a GPU), ``findings`` what the virtual GPU found.
     """
 

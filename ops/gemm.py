@@ -85,7 +85,13 @@ def _launch(
         activation=activation,
         tensor_cores=a.dtype != torch.float32 or torch.backends.cuda.matmul.fp32_precision == "tf32",
     )
-    variant = variant_of(problem, target)
+    run_variant(variant_of(problem, target), target, left, right, bias, c)
+
+
+def run_variant(
+    variant: Variant, target: Target, left: Operand, right: Operand, bias: torch.Tensor | None, c: torch.Tensor
+) -> None:
+    """Launch one kernel on operands that it fits; C is (batch, M, N)."""
     kernel = kernel_of(variant, target, current_schedule())
     tensors = (left.tensor, right.tensor, c) if bias is None else (left.tensor, right.tensor, bias, c)
     kernel(*tensors, *_scalars(variant, left, right, c))

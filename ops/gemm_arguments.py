@@ -86,7 +86,7 @@ def _batch_shape(a: torch.Tensor, b: torch.Tensor) -> tuple[int, ...]:
     if b.dim() == 2:
         return tuple(a.shape[:-2])
     try:
-        return tuple(torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
+        return tuple(torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]))  # type: ignore[no-untyped-call]
     except RuntimeError:
         raise ShapeError(
             f"gemm: batches {tuple(a.shape[:-2])} of a and {tuple(b.shape[:-2])} of b do not broadcast",

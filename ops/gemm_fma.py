@@ -1,3 +1,4 @@
+# mypy: disable-error-code="valid-type,name-defined"
 """The float32 matmul program of full accuracy: fused multiply-adds, each thread a grid of accumulators in registers."""
 
 from typing import Any

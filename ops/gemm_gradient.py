@@ -36,7 +36,7 @@ def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
     """Gradients of (a, b, bias, activation, out_dtype)."""
     a, b, bias, output = ctx.saved_tensors
     dz = _through_activation(ctx.activation, grad, a, b, bias, output)
-    need_a, need_b, need_bias = ctx.needs_input_grad[:3]
+    need_a, need_b, need_bias = (*ctx.needs_input_grad, False)[:3]  # torch leaves out what was left to its default
     low = dz.to(a.dtype)
     return (
         _operand_gradient(low, b.mT, a.shape, a.dtype) if need_a else None,
@@ -76,7 +76,7 @@ def _silu_slope(z: torch.Tensor) -> torch.Tensor:
 
 def _operand_gradient(left: torch.Tensor, right: torch.Tensor, shape: torch.Size, dtype: torch.dtype) -> torch.Tensor:
     """left @ right, summed over the batch dimensions that the operand of ``shape`` broadcast."""
-    batch = torch.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    batch = torch.broadcast_shapes(left.shape[:-2], right.shape[:-2])  # type: ignore[no-untyped-call]
     if batch == shape[:-2]:
         return _gemm(left, right, None, None, dtype)
     return _gemm(left, right, None, None, torch.float32).sum_to_size(shape).to(dtype)

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="valid-type,name-defined"
 """The tensor-core matmul program: one tile of C a block, operands through shared memory, epilogue in registers."""
 
 from typing import Any
@@ -30,7 +31,7 @@ def gemm_mma(
     A is (batch_a, M, K), or (batch_a, K, M) when ``transpose_a``; B is (batch_b, K, N), or (batch_b, N, K) when
     ``transpose_b``; the last dimension has stride 1. A batch of 1 is read by every matrix of C. Pitches and batch
     strides are scalars counted in the width of one global access, which ``load`` and ``store`` name: ``tma``, or bytes.
-    ``unit`` is the instruction that the layouts and the target lead to; it is only told, in the kernel's name.
+    ``unit`` is ``mma`` for mma.sync or ``wgmma`` where the target and the layouts allow it.
     """
     s = gemm_symbols(dtype, out_dtype, transpose_a, transpose_b, load, store)
     hint_load, hint_store = {"disable_tma": T.bool(load != "tma")}, {"disable_tma": T.bool(store != "tma")}
@@ -72,4 +73,5 @@ def gemm_mma(
             T.copy(C_s, C[bz, by * tile_m, bx * tile_n], annotations=hint_store)
 
     name = kernel_name(unit, dtype, transpose_a, transpose_b, load, store, bias_dtype, activation)
-    return main.with_attr("global_symbol", f"{name}_{tile_m}x{tile_n}x{tile_k}")
+    named = main.with_attr("global_symbol", f"{name}_{tile_m}x{tile_n}x{tile_k}")
+    return named.with_attr("tilelang_pass_configs", {"tl.disable_wgmma": True}) if unit == "mma" else named

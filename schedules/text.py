@@ -50,7 +50,7 @@ def from_json(source: str) -> tuple[Primitive, ...]:
 
 def _step(number: int, entry: Any) -> Primitive:
     name = entry.get("name") if isinstance(entry, dict) else None
-    if name not in _KINDS:
+    if not isinstance(name, str) or name not in _KINDS:
         close = difflib.get_close_matches(str(name), _KINDS, n=1)
         raise BadScheduleText(
             f"step {number}: unknown primitive {name!r}",

@@ -71,13 +71,11 @@ def _devices() -> list[dict[str, Any]]:
 
 
 def _engine() -> dict[str, Any]:
-    from tilewright import vgpu
-
     try:
-        module = vgpu.load_engine()
+        from tilewright.vgpu import MODES
     except ImportError as error:
         return {"found": False, "why": str(error)}
-    return {"found": True, "path": module.__file__, "threads": knobs.VGPU_THREADS.number() or os.cpu_count()}
+    return {"found": True, "modes": list(MODES), "threads": knobs.VGPU_THREADS.number() or os.cpu_count()}
 
 
 def _cache() -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from ..outcome import Outcome, finish, table
@@ -10,7 +12,7 @@ from ..outcome import Outcome, finish, table
 def _outcome() -> Outcome:
     from tilewright.ops import OPERATORS
 
-    records = [
+    records: list[dict[str, Any]] = [
         {
             "name": one.name,
             "summary": one.summary,

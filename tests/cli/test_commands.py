@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tilewright.benchmarks import import_
+
 Command = Callable[..., Any]
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 KERNELS = """
@@ -153,6 +155,38 @@ def test_wrong_arguments_exit_2_with_a_message(
     assert "Traceback" not in ended.err
 
 
+@pytest.mark.parametrize("target", ["sm_80", "sm_89", "sm_90a"])
+def test_run_an_operator(tilewright: Command, target: str) -> None:
+    sizes = ["--set", "m=100", "--set", "n=72", "--set", "k=40", "--set", "dtype=bfloat16"]
+    extras = ["--set", "bias=true", "--set", "activation=gelu", "--set", "transpose_b=true", "--set", "batch=2"]
+    ended = tilewright("run", "gemm", *sizes, *extras, "--target", target, "--json")
+    assert ended.status == 0, ended.err
+    found = ended.json
+    assert found["tensors"] == {
+        "a": "bfloat16 (2, 100, 40)",
+        "b": "bfloat16 (2, 40, 72)",
+        "bias": "bfloat16 (72)",
+        "result": "bfloat16 (2, 100, 72)",
+    }
+    assert found["error"] <= 2 * found["torch_error"] or found["error"] <= found["tolerance"]
+    assert found["instructions"] > 0
+
+
+@pytest.mark.parametrize(("target", "families"), [("sm_80", {"cp_async", "mma"}), ("sm_90a", {"tma_load", "wgmma"})])
+def test_the_default_matmul_uses_the_units_of_its_target(tilewright: Command, target: str, families: set[str]) -> None:
+    ended = tilewright("show", "gemm", "--stage", "resources", "--target", target, "--json")
+    assert ended.status == 0, ended.err
+    assert families <= set(ended.json["instructions"])
+    assert all(one["spill_stores"] == one["spill_loads"] == 0 for one in ended.json["resources"])
+
+
+def test_an_unknown_setting_of_an_operator_lists_those_there_are(tilewright: Command) -> None:
+    ended = tilewright("run", "gemm", "--set", "transpose=true", "--json")
+    assert ended.status == 2
+    assert "there is no setting 'transpose'" in ended.json["error"]["message"]
+    assert "transpose_a" in ended.json["error"]["message"]
+
+
 def test_an_unknown_operator_lists_those_there_are(tilewright: Command) -> None:
     ended = tilewright("run", "gem", "--json")
     assert ended.status == 2
@@ -203,8 +237,8 @@ def test_an_unknown_benchmark_lists_those_there_are(tilewright: Command) -> None
     assert "did you mean 'import'?" in ended.json["error"]["message"]
 
 
-def test_a_benchmark_reports_both_sides(tilewright: Command) -> None:
-    """``import``: the one benchmark that is quick; a tenth of TileLang's time leaves room for a busy machine."""
+def test_a_benchmark_reports_both_sides(tilewright: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_, "REPEATS", 1)
     ended = tilewright("bench", "import", "--json")
     (row,) = ended.json["rows"]
     assert row["peer_name"] == "import tilelang"

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from tilewright import knobs
+from tilewright.cli import choice_of, subject_of
+from tilewright.cli.main import COMMANDS
 
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/layout.md", "docs/knobs.md"]
 _PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]*)`")
@@ -54,8 +56,6 @@ def test_every_decision_has_the_next_number(root: Path) -> None:
 
 
 def test_the_readme_names_every_command(root: Path) -> None:
-    from tilewright.cli.main import COMMANDS
-
     text = (root / "README.md").read_text()
     assert [command.name for command in COMMANDS if f"tilewright {command.name}" not in text] == []
 
@@ -69,6 +69,12 @@ def test_the_example_of_the_readme_prints_what_it_shows(root: Path, tmp_path: Pa
     done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout == match.group(2)
+
+
+def test_the_outline_of_the_readme_is_the_one_printed(root: Path) -> None:
+    subject = subject_of(f"{root / 'examples' / 'softmax.py'}:softmax")
+    program, _ = subject.program({}, choice_of("sm_90a", None))
+    assert f"```text\n{program.outline()}\n```" in (root / "README.md").read_text()
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

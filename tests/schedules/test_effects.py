@@ -8,6 +8,8 @@ from tilewright.dsl import Target
 from tilewright.schedules import Schedule, ScheduleNotApplied
 from tilewright.schedules.evidence import evaluated
 
+SM80, SM90 = Target("sm_80"), Target("sm_90a")
+
 
 @dataclass(frozen=True)
 class Count:
@@ -34,7 +36,7 @@ class Code:
     cuda: str = ""
     ptx: str = ""
     program_text: str = ""
-    target: Target = Target("sm_80")
+    target: Target = SM80
     threads: int = 128
     grid: tuple = (Count(1), Count(1), Count(1))
     plan: Plan = field(init=False)
@@ -44,7 +46,6 @@ class Code:
         object.__setattr__(self, "plan", Plan((Launch(self.grid, block),)))
 
 
-SM90 = Target("sm_90a")
 TEXT = """
 for by in T.thread_binding((M + 128 - 1) // 128, thread="blockIdx.x"):
     for bx in T.thread_binding((N + 64 - 1) // 64, thread="blockIdx.y"):
