@@ -27,9 +27,9 @@ class Choice:
 class Trial:
     """What was compiled, on which device it ran, and how near its outputs come to the exact ones.
 
-    ``comparison`` is None when there is nothing to compare with. Times are milliseconds of wall time, the run's
-    with loading the kernel; ``instructions``
-    counts executed warp instructions (None on a GPU), ``findings`` what the virtual GPU found.
+    ``comparison`` is None when there is nothing to compare with. Times are milliseconds of wall time, the run's with
+    loading the kernel; ``instructions`` counts executed warp instructions (None on a GPU), ``findings`` holds what the
+    virtual GPU found.
     """
 
     subject: str
@@ -48,12 +48,17 @@ class Trial:
         """Whether the outputs are within the tolerance and nothing was found."""
         return not self.findings and (self.comparison is None or self.comparison.within)
 
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """The names of the device kernels, in the order of their launches."""
+        return tuple(launch.kernel for launch in self.kernel.plan.launches)
+
     def to_dict(self) -> dict[str, Any]:
         """The trial for JSON."""
         found = self.comparison
         return {
             "subject": self.subject,
-            "kernel": self.kernel.plan.name,
+            "kernels": list(self.kernels),
             "target": self.kernel.target.name,
             "device": self.device,
             "tensors": dict(self.tensors),

@@ -14,6 +14,7 @@ from .capture import captured_state as captured_state
 from .checks import check_program as check_program
 from .errors import DslError as DslError
 from .errors import TilewrightWarning as TilewrightWarning
+from .hints import resolve_annotations as resolve_annotations
 from .kernel import KernelFactory as KernelFactory
 from .kernel import kernel as kernel
 from .lint import lint_function as lint_function
@@ -68,6 +69,7 @@ __all__ = [
     "lint_function",
     "load_source",
     "place",
+    "resolve_annotations",
     "rewrite",
     "stamp",
     "stmt_span",

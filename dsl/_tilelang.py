@@ -7,7 +7,8 @@ pins the values on its own ``env`` object), both hooks, and the signal handler. 
 tvm imports lazily, but move to the end, where they shadow no module of the user. Not undone: the name ``tvm`` means
 TileLang's copy from then on, and TileLang's cache folder. When the user imported TileLang first, nothing is put back.
 
-One method of TileLang is replaced, ``Builder.set_fileline``: see ``_blame_callers``.
+Two functions of TileLang are replaced: ``Builder.set_fileline`` (see ``_blame_callers``) and ``get_type_hints`` (see
+``_read_textual_hints``).
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ import signal
 import sys
 from collections.abc import Iterator
 from typing import Any
+
+from .hints import resolve_annotations
 
 _SIGACTION_BYTES = 256  # larger than struct sigaction of any libc
 
@@ -80,4 +83,18 @@ def _blame_callers() -> None:
     Builder.set_fileline = set_fileline
 
 
+def _read_textual_hints() -> None:
+    """Let annotations use names of the enclosing function under ``from __future__ import annotations``."""
+    from tilelang.language.eager import builder
+
+    original = builder.get_type_hints
+
+    def get_type_hints(function: Any) -> Any:
+        resolve_annotations(function)
+        return original(function)
+
+    builder.get_type_hints = get_type_hints
+
+
 _blame_callers()
+_read_textual_hints()

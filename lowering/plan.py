@@ -49,7 +49,8 @@ class PointerArgument:
 class VariableSource:
     """Where a variable is read: ``kind`` is ``shape``, ``stride`` (``axis`` counts from 0) or ``scalar`` (axis -1).
 
-    ``value`` is the variable's value in terms of ``x``, the number found there (``x // 8`` for a dimension ``K8 * 8``).
+    ``value`` is the variable's value in terms of ``x``, the number found there (``x // 8`` for a dimension ``K8 * 8``);
+    ``dtype`` is the type that the kernel computes with it in.
     """
 
     variable: str
@@ -57,6 +58,7 @@ class VariableSource:
     kind: str
     axis: int
     value: Expression = AS_READ
+    dtype: str = "int32"
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,8 @@ def _pointee(param: Any) -> str:
 
 def _scalar_sources(arguments: Sequence[Argument], walk: _Walk) -> Sequence[VariableSource]:
     by_label = {str(var.name): unique for var, unique in walk.names.items()}
-    return [VariableSource(by_label[a.name], a.name, "scalar", -1) for a in arguments if isinstance(a, ScalarArgument)]
+    scalars = [a for a in arguments if isinstance(a, ScalarArgument)]
+    return [VariableSource(by_label[a.name], a.name, "scalar", -1, dtype=a.dtype) for a in scalars]
 
 
 def _statement(stmt: Any, walk: _Walk) -> None:
@@ -245,7 +246,7 @@ def _variable_source(var: Any, value: Any, walk: _Walk) -> None:
     axis = int(loads[-1].indices[0])
     place = tirx.Var("x", str(value.dtype))
     reader = expression_of(_replace_load(value, loads[-1], place), {place: "x"})
-    walk.sources.append(VariableSource(walk.names[var], argument, kind, axis, _plain(reader)))
+    walk.sources.append(VariableSource(walk.names[var], argument, kind, axis, _plain(reader), str(var.dtype)))
 
 
 def _replace_load(value: Any, load: Any, place: Any) -> Any:

@@ -47,7 +47,9 @@ def _implementation(
         bias = bias.clone(memory_format=torch.contiguous_format)
     for parts in folded(a, b, c):
         for part in _launchable(*parts):
-            _launch(*part, bias, activation, target)
+            left, right, out = operand_of(part[0]), operand_of(part[1]), part[2]
+            variant = variant_of(problem_of(left, right, bias, activation, out), target)
+            run_variant(variant, target, left, right, bias, out)
     return c
 
 
@@ -62,20 +64,15 @@ def _launchable(
             yield part_a[:, y : y + rows], part_b, c[z : z + MAX_GRID, y : y + rows]
 
 
-def _launch(
-    a: torch.Tensor,
-    b: torch.Tensor,
-    c: torch.Tensor,
-    bias: torch.Tensor | None,
-    activation: str | None,
-    target: Target,
-) -> None:
-    left, right = operand_of(a), operand_of(b)
-    problem = Problem(
+def problem_of(
+    left: Operand, right: Operand, bias: torch.Tensor | None, activation: str | None, c: torch.Tensor
+) -> Problem:
+    """The numbers of one launch."""
+    return Problem(
         m=c.shape[1],
         n=c.shape[2],
         batch=c.shape[0],
-        dtype=dtype_name(a.dtype),
+        dtype=dtype_name(left.tensor.dtype),
         out_dtype=dtype_name(c.dtype),
         transpose_a=left.transposed,
         transpose_b=right.transposed,
@@ -83,9 +80,8 @@ def _launch(
         width=load_width((left, right)),
         bias_dtype=None if bias is None else dtype_name(bias.dtype),
         activation=activation,
-        tensor_cores=a.dtype != torch.float32 or torch.backends.cuda.matmul.fp32_precision == "tf32",
+        tensor_cores=left.tensor.dtype != torch.float32 or torch.backends.cuda.matmul.fp32_precision == "tf32",
     )
-    run_variant(variant_of(problem, target), target, left, right, bias, c)
 
 
 def run_variant(

@@ -30,14 +30,13 @@ def merged(name: str, defaults: Mapping[str, Any], given: Mapping[str, Any]) -> 
 
 
 def _converted(name: str, key: str, value: Any, default: Any) -> Any:
-    if not isinstance(value, str):
-        return value
+    text = str(value).lower()
     if isinstance(default, bool):
-        if value.lower() in (*_TRUE, *_FALSE):
-            return value.lower() in _TRUE
+        if text in (*_TRUE, *_FALSE):
+            return text in _TRUE
         raise OptionError(f"{name}: {key} = {value!r} is neither true nor false", remedy=f"use {key}=1 or {key}=0")
     if isinstance(default, int):
-        if value.isdigit():
-            return int(value)
+        if text.isdigit():
+            return int(text)
         raise OptionError(f"{name}: {key} = {value!r} is no whole number", remedy=f"use a number, such as {default}")
-    return None if value.lower() in ("none", "") else value
+    return None if text in ("none", "") else value

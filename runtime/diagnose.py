@@ -61,6 +61,7 @@ def check(signature: Signature, args: Sequence[Any]) -> list[Any]:
     for position in signature.tensors:
         _check_tensor(signature, position, values[position])
     variables = signature.read(values)
+    _check_size(signature, variables)
     for position in signature.tensors:
         _check_shape(signature, signature.tensor(position), values[position], variables)
     for position in signature.tensors:
@@ -188,6 +189,17 @@ def _check_tensor(signature: Signature, position: int, value: torch.Tensor) -> N
             values={f"{name}.shape": tuple(value.shape)},
             remedy=f"reshape {name}",
         )
+
+
+def _check_size(signature: Signature, variables: Mapping[str, Any]) -> None:
+    for source in signature.plan.sources:
+        name, most = source.variable, signature.greatest.get(source.variable)
+        if most is not None and variables[name] > most:
+            raise ArgumentError(
+                f"{source.argument}: {source.kind}[{source.axis}] makes {name} more than {source.dtype} holds",
+                values={name: variables[name], "greatest": most},
+                remedy=f'declare {name} = T.dynamic("{name}", "int64") in the kernel',
+            )
 
 
 def _check_shape(

@@ -203,7 +203,7 @@ def _agreement(signature: Signature) -> list[str]:
             for axis, stride in enumerate(argument.strides or ())
             if (i, "stride", axis) not in known
         ]
-    return tests
+    return tests + [f"{name} > {most}" for name, most in signature.greatest.items()]
 
 
 def _output_lines(signature: Signature) -> list[str]:

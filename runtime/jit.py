@@ -11,7 +11,7 @@ from typing import Any, overload
 
 import torch
 
-from tilewright.dsl import Target, tilelang, translate_build_errors
+from tilewright.dsl import Target, resolve_annotations, tilelang, translate_build_errors
 from tilewright.schedules import Schedule
 
 from .captured import Captured, freeze
@@ -68,6 +68,7 @@ class JitFunction:
         self._function = function
         self._options = options
         self._signature = _signature(function)
+        resolve_annotations(function)  # now: the frame that defines the function is gone when it is traced
         self._name = function.__name__
         self._lock = threading.RLock()
         self._variants: dict[Any, _Variant] = {}

@@ -73,7 +73,6 @@ class Kernel:
         self._hooks = Hooks(
             self._slow, self._align, self._pitch, self._nothing_to_do, self._prepare, self.own_device, self._launchers
         )
-        self._entry = generate_entry(self._signature, self._hooks, guarded=True)
         self.key = hashlib.sha256(
             f"{artifact.key}:{self._signature.outputs}:{id(device) if device else 0}".encode()
         ).hexdigest()
@@ -206,6 +205,10 @@ class Kernel:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Kernel, (self._artifact, self.out_idx))
+
+    @cached_property
+    def _entry(self) -> Any:
+        return generate_entry(self._signature, self._hooks, guarded=True)
 
     @cached_property
     def _core(self) -> Any:

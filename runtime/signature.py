@@ -18,9 +18,11 @@ from tilewright.lowering import (
     TensorMapParameter,
 )
 
+from .dtypes import torch_dtype
 from .errors import OutputIndexError
 from .outputs import OutIdx, output_positions
 
+_GREATEST = {"int32": 2**31 - 1, "uint32": 2**32 - 1}
 _PRODUCT = re.compile(r"^\(?(\w+) \* (\d+)\)?$")
 
 
@@ -76,6 +78,12 @@ class Signature:
         return (*self.plan.variables, *(name for name in scalars if name not in self.plan.variables))
 
     @cached_property
+    def greatest(self) -> Mapping[str, int]:
+        """The greatest value of each variable that is read from a shape or stride and is narrower than 64 bits."""
+        narrow = (s for s in self.plan.sources if s.kind != "scalar" and s.dtype in _GREATEST)
+        return {source.variable: _GREATEST[source.dtype] for source in narrow}
+
+    @cached_property
     def tensor_maps(self) -> tuple[TensorMapParameter, ...]:
         """Every tensor map that a call encodes."""
         return tuple(p for launch in self.plan.launches for p in launch.parameters if isinstance(p, TensorMapParameter))
@@ -105,9 +113,13 @@ def signature_of(plan: LaunchPlan, out_idx: OutIdx) -> Signature:
     """Read a plan's calling convention.
 
     Raises:
+        ArgumentError: a tensor of an element type that torch does not have.
         OutputIndexError: ``out_idx`` is wrong, or no input tells a variable of an output's shape.
     """
     outputs = output_positions(plan, out_idx)
+    for argument in plan.arguments:
+        if isinstance(argument, TensorArgument):
+            torch_dtype(argument.dtype, argument.name)
     inputs = [(i, argument) for i, argument in enumerate(plan.arguments) if i not in outputs]
     origins: dict[str, Origin] = {}
     for kind in ("scalar", "shape", "stride", "product"):

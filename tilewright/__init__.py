@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 # name -> module that defines it; importing this package loads neither torch nor tilelang
 _NAMES = {
@@ -26,7 +26,7 @@ _MODULES = {
     "vgpu": "tilewright.vgpu",
 }
 
-__all__ = [*_NAMES, *_MODULES]
+__all__ = [*_NAMES, *_MODULES]  # noqa: PLE0604 - every key is a text
 
 
 def __getattr__(name: str) -> Any:

@@ -56,7 +56,9 @@ class Knob:
         if value is None:
             return None
         if not value.isdigit() or int(value) == 0:
-            raise KnobError(f"{self.name} = {value!r} is not a positive whole number", remedy=f"set {self.name}=1 or more")
+            raise KnobError(
+                f"{self.name} = {value!r} is not a positive whole number", remedy=f"set {self.name}=1 or more"
+            )
         return int(value)
 
 

@@ -24,7 +24,7 @@ def _outcome(subject: str, settings: tuple[str, ...], target: str | None, schedu
 def _view(trial: Trial) -> tuple[RenderableType, ...]:
     found = trial.comparison
     rows: list[tuple[str, object]] = [
-        ("kernel", trial.kernel.plan.name),
+        ("kernel", ", ".join(trial.kernels)),
         ("target", trial.kernel.target.name),
         ("device", trial.device),
         *((name, text) for name, text in trial.tensors.items()),

@@ -2,6 +2,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 CODE = """
 import ctypes, inspect, json, os, signal, sys
 libc = ctypes.CDLL(None)
@@ -41,4 +43,26 @@ def test_language_is_a_drop_in():
     from tilewright import language
 
     for name in (name for name in vars(stock) if not name.startswith("_")):
-        assert getattr(language, name) is getattr(stock, name)
+        assert name == "prim_func" or getattr(language, name) is getattr(stock, name)
+
+
+def test_prim_func_is_that_of_tilelang_with_translated_errors():
+    import tilelang.language as stock
+
+    from tilewright import language
+    from tilewright.dsl.errors import ShapeMismatch
+
+    def main(A: language.Tensor((64,), "float32")):
+        with language.Kernel(1, threads=64):
+            A[0] = 1.0
+
+    def wrong(A: language.Tensor((64,), "float32")):
+        with language.Kernel(1, threads=64):
+            s = language.alloc_shared((32,), "float32")
+            language.copy(A, s)
+
+    plain, parenthesised = language.prim_func(main), language.prim_func()(main)
+    assert plain.script() == parenthesised.script() == stock.prim_func(main).script()
+    with pytest.raises(ShapeMismatch, match=r"copy: A \(64,\) does not have the shape of s \(32,\)") as caught:
+        language.prim_func(wrong)
+    assert caught.value.span.excerpt()[0].endswith("language.copy(A, s)")

@@ -144,7 +144,7 @@ def test_symbolic_strides_and_scalars():
     assert (texts(a.strides), b.strides) == (["S", "1"], None)
     assert scalars == [ScalarArgument("alpha", "float32"), ScalarArgument("n", "int64"), ScalarArgument("k", "int32")]
     assert VariableSource("S", "A", "stride", 0) in plan.sources
-    assert VariableSource("n", "n", "scalar", -1) in plan.sources
+    assert VariableSource("n", "n", "scalar", -1, dtype="int64") in plan.sources
     (launch,) = plan.launches
     assert [(p.name, p.dtype) for p in launch.parameters if isinstance(p, ScalarParameter)] == [
         ("M", "int32"),

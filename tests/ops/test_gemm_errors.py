@@ -79,3 +79,13 @@ def test_values_of_a_command_line_are_checked(given, message):
 def test_values_of_a_command_line_take_the_type_of_the_default():
     values = OPERATORS["gemm"].values({"m": "12", "bias": "yes", "activation": "gelu", "out_dtype": "none"})
     assert (values["m"], values["bias"], values["activation"], values["out_dtype"]) == (12, True, "gelu", None)
+
+
+@pytest.mark.parametrize("given", [1, True, "1", "yes"])
+def test_a_switch_given_as_a_number_is_the_same_kernel(given):
+    assert OPERATORS["gemm"].values({"transpose_a": given})["transpose_a"] is True
+
+
+def test_a_fraction_is_no_size():
+    with pytest.raises(OptionError, match=r"m = 2.5 is no whole number"):
+        OPERATORS["gemm"].values({"m": 2.5})

@@ -4,6 +4,11 @@ import pytest
 import torch
 from gemm_cases import SHORT, check, matrix, precision
 
+from tilewright.dsl import Target
+from tilewright.ops.gemm import kernel_of, problem_of
+from tilewright.ops.gemm_variants import variant_of
+from tilewright.ops.gemm_views import operand_of
+
 LAYOUTS = {"nn": (False, False), "nt": (False, True), "tn": (True, False), "tt": (True, True)}
 # one epilogue a layout: each type meets each of them
 EPILOGUES = {"nn": (False, None), "nt": (True, "relu"), "tn": (True, "gelu"), "tt": (False, "silu")}
@@ -36,7 +41,11 @@ def test_types_and_layouts(target, name, layout):
     if name == "tf32":
         a, b = tf32(a), tf32(b)
     with precision("tf32" if name == "tf32" else "ieee"):
-        check(target, a, b, bias, activation)
+        c = check(target, a, b, bias, activation)
+        problem = problem_of(operand_of(a[None]), operand_of(b[None]), bias, activation, c[None])
+    kernel = kernel_of(variant_of(problem, Target(target)), Target(target), None)
+    assert [(r.spill_stores, r.spill_loads) for r in kernel.resources] == [(0, 0)]
+    assert ("wgmma" in kernel.ptx) == kernel.plan.launches[0].kernel.startswith("gemm_wgmma")
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])

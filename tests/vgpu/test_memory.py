@@ -118,6 +118,16 @@ def test_uninitialised_register_counts_only_where_it_matters(launch_body, make_k
     assert "branch" in branch.findings[0].message
 
 
+def test_a_selection_depends_only_on_what_it_selects(launch_body):
+    out = np.zeros(32, np.uint32)
+    body = """setp.lt.u32 %p1, %t, 8; selp.u32 %r2, 7, %r1, %p1; mad.wide.u32 %d0, %t, 4, %a0;
+        {guard} st.global.u32 [%d0], %r2;"""
+    assert launch_body(body.format(guard="@%p1"), [out]).ok
+    assert out.tolist() == [7] * 8 + [0] * 24
+    (finding,) = launch_body(body.format(guard=""), [out]).findings
+    assert (finding.kind, finding.lane) == ("uninitialized-register", 8)
+
+
 def test_further_memory_makes_pointers_in_memory_legal(launch_body):
     data = np.array([41], np.uint32)
     table = np.array([data.ctypes.data], np.uint64)

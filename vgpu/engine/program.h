@@ -27,6 +27,7 @@ inline RawOperand unpack_operand(int64_t word) {
 
 constexpr uint8_t kReadsUndefined = 1;  // register sources may be undefined
 constexpr uint8_t kNeedsDefined = 2;    // memory, address or branch: sources must be defined
+constexpr uint8_t kSelects = 4;         // operand 3 is a predicate that picks operand 1 or 2: only that one counts
 
 struct RawInstr {
   uint32_t handler;

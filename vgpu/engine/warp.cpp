@@ -88,16 +88,23 @@ struct Taint {
 
 Mask* slot_taint(Warp& w, uint32_t op) { return &w.undefined[op / kSlotBytes]; }
 
+Mask operand_taint(Warp& w, const Instr& i, const uint8_t* info, uint32_t k) {
+  const auto cls = static_cast<OperandClass>(info[k] & 7);
+  if (cls == OperandClass::r32 || cls == OperandClass::r64) return *slot_taint(w, i.ops[k]);
+  return cls == OperandClass::pred ? w.undefined_preds[i.ops[k] >> 1] : 0;
+}
+
 Taint before(Warp& w, const Program& p, const Instr& i, size_t pc, Mask all, Mask m) {
   Taint t;
   const uint8_t* info = p.op_info.data() + (i.ops - p.ops.data());
-  if (!(p.flags[pc] & kReadsUndefined))
-    for (uint32_t k = 0; k < i.op_count; ++k) {
-      const auto cls = static_cast<OperandClass>(info[k] & 7);
-      if (!((info[k] >> 3) & kRead)) continue;
-      if (cls == OperandClass::r32 || cls == OperandClass::r64) t.sources |= *slot_taint(w, i.ops[k]);
-      else if (cls == OperandClass::pred) t.sources |= w.undefined_preds[i.ops[k] >> 1];
-    }
+  if (p.flags[pc] & kSelects) {
+    const Mask first = w.pred(i.ops[3]);
+    t.sources = (operand_taint(w, i, info, 1) & first) | (operand_taint(w, i, info, 2) & ~first) |
+                operand_taint(w, i, info, 3);
+  } else if (!(p.flags[pc] & kReadsUndefined)) {
+    for (uint32_t k = 0; k < i.op_count; ++k)
+      if ((info[k] >> 3) & kRead) t.sources |= operand_taint(w, i, info, k);
+  }
   t.sources &= m;
   if (i.guard >= 0) t.sources |= w.undefined_preds[static_cast<uint32_t>(i.guard) >> 1] & all;
   const bool branch = i.run == op_bra;
