@@ -38,6 +38,7 @@ from .errors import (
 )
 from .lint import lint_function
 from .operations import buffer_shape, shape_text
+from .source import function_source
 
 _tracing: contextvars.ContextVar[bool] = contextvars.ContextVar("tilewright_tracing", default=False)
 _LIBRARY = str(Path(tilelang.__file__).parent) + os.sep
@@ -77,7 +78,7 @@ def translate_build_errors(function: Callable[..., Any] | None = None, *, traced
     except (TilewrightError, Warning):  # a warning is an exception where the user made it one
         raise
     except Exception as error:
-        translated = _translate(error)
+        translated = _translate(error, function)
         if translated is None:
             raise
         if knobs.DEBUG.flag():
@@ -87,9 +88,9 @@ def translate_build_errors(function: Callable[..., Any] | None = None, *, traced
         _tracing.reset(token)
 
 
-def _translate(error: Exception) -> TilewrightError | None:
+def _translate(error: Exception, function: Callable[..., Any] | None) -> TilewrightError | None:
     frames = list(traceback.walk_tb(error.__traceback__))
-    where = _user_span(frames)
+    where = _user_span(frames) or _definition(function)
     for rule in _RULES:
         found = rule(error, frames, where)
         if found is not None:
@@ -109,6 +110,11 @@ def _user_span(frames: Frames) -> SourceSpan | None:
         return None
     frame, line = written[-1]
     return SourceSpan(frame.f_code.co_filename, line, _column(frame, line))
+
+
+def _definition(function: Callable[..., Any] | None) -> SourceSpan | None:
+    source = None if function is None else function_source(function)
+    return None if source is None else source.span(source.tree)
 
 
 def _is_traced(frame: types.FrameType) -> bool:
@@ -262,6 +268,17 @@ def _source(error: Exception, frames: Frames, where: SourceSpan | None) -> Tilew
     return source_unavailable("the kernel")
 
 
+def _nesting(error: Exception, frames: Frames, where: SourceSpan | None) -> TilewrightError | None:
+    match = re.search(r"too many statically nested blocks(?: \(.*?, line (\d+)\))?", str(error))
+    if match is None:
+        return None
+    return BuildError(
+        "the kernel nests too deep: tracing turns every if, elif, for and with into blocks, and Python allows 20",
+        span=SourceSpan(where.file, int(match[1])) if where is not None and match[1] else where,
+        remedy="move parts into T.macro helpers, or write a chain of elif as separate ifs",
+    )
+
+
 def source_unavailable(name: str) -> SourceUnavailable:
     """The error for a kernel whose text Python did not keep."""
     return SourceUnavailable(
@@ -286,5 +303,6 @@ _RULES = (
     _integer,
     _immutable,
     _source,
+    _nesting,
     _threads,
 )

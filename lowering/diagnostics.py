@@ -20,7 +20,9 @@ from .errors import LoweringError
 from .spans import likely_place
 
 _PLACE = re.compile(r"^\s*-->\s*(.+?):(\d+)(?::(\d+))?\s*$", re.MULTILINE)
-_CHECK = re.compile(r"^(?:Internal\s*Error:\s*)?Check failed:.*? is false:?\s*", re.DOTALL)
+_CHECK = re.compile(
+    r"^(?:Internal\s*Error:\s*)?Check failed:(?:[^\n]*?\(\S+ vs\. \S+\)\s*:|.*? is false:?)\s*(?=\S)", re.DOTALL
+)
 _HEADER = re.compile(r"^\[\d\d:\d\d:\d\d\]\s*(\S*\s*)?: ?(Warning|Fatal|Error|Info): ?")
 _MOST_LINES = 6
 
@@ -79,6 +81,7 @@ _REMEDIES = (
     ("must be divisible by 16", "use tile sizes that are multiples of 16 in every dimension of the T.gemm"),
     ("micro_size_k", "make the inner tile dimension a multiple of the matrix instruction's K"),
     ("No valid warp partition", "use fewer threads or a larger tile"),
+    ("can not be inferred", "remove the fragment if nothing reads it, or copy it to where its values are used"),
     ("layout", "let both uses of the buffer agree, or copy through another buffer"),
     ("StructuralEqual()(it->second.indices", "copy the fragment to shared memory before reading it with other indices"),
 )

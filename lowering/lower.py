@@ -12,6 +12,7 @@ from tilewright.schedules import Schedule
 from . import cache
 from .artifact import Artifact
 from .checks import check_limits, fallback_remarks
+from .fragments import FragmentLayouts
 from .nvrtc import compile_cuda
 from .options import Options
 from .plan_extract import extract_plan
@@ -112,8 +113,9 @@ def lowered_source(
     Raises:
         LoweringError: TileLang refused the program.
     """
-    repairs = new_repairs()
-    lowered = lower_with_tilelang(scheduled, target, options, (*repairs, *instruments))
+    repairs, layouts = new_repairs(), FragmentLayouts()
+    lowered = lower_with_tilelang(scheduled, target, options, (*repairs, layouts, *instruments))
+    layouts.require_whole(scheduled)
     cuda = retarget(lowered.cuda, operations(scheduled.func))
     return replace(lowered, cuda=cuda, remarks=(*lowered.remarks, *applied_remarks(repairs)))
 

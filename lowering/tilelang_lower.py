@@ -13,6 +13,7 @@ from .diagnostics import captured, translated
 from .errors import UnsupportedTarget
 from .options import Options
 
+_LOWERED = ("sm_80", "sm_89", "sm_90a")
 _OURS = {"tl.emit_line_directives": True}
 _COMPILER_KEYS = ("tl.device_compile_flags",)  # for the CUDA compiler, not for the passes
 
@@ -54,8 +55,8 @@ def tvm_target(name: str) -> Any:
     """
     from tvm.target import Target
 
-    if not name.startswith("sm_"):
+    if name not in _LOWERED:
         raise UnsupportedTarget(
-            f"target {name} cannot be lowered to by this version", remedy="use sm_80, sm_89 or sm_90a"
+            f"target {name} cannot be lowered to by this version", remedy=f"use {', '.join(_LOWERED)}"
         )
     return Target({"kind": "cuda", "arch": name})

@@ -46,6 +46,10 @@ MISTAKES = {
         "s = T.alloc_fragment((32, 64), 'float32')\nt = T.alloc_fragment((64,), 'float32')\nT.reduce_max(s, t, dim=1)",
         BuildError, "T.reduce_max(s, t, dim=1)", "Invalid reduce output shape",
     ),
+    "nested too deep": (
+        "if A.shape[0] == 0:\n    O[0] = 0\n" + "".join(f"elif A.shape[0] == {n}:\n    O[0] = {n}\n" for n in range(1, 12)),
+        BuildError, "elif A.shape[0] == 11:", "the kernel nests too deep",
+    ),
     "loop over a buffer": ("for i in A:\n    O[0] = i", BuildError, "for i in A:", "not iterable"),
 }  # fmt: skip
 

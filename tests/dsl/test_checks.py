@@ -52,6 +52,11 @@ REFUSED = {
         "T.reduce_sum(s, t, dim=1)",
         {}, ShapeMismatch, "allocate t with shape (64,) and index it without that dimension",
     ),
+    "part of a fragment reduced": (
+        "s = T.alloc_fragment((128,), 'float32')\nt = T.alloc_fragment((1,), 'float32')\nT.copy(A[0:128], s)\n"
+        "T.reduce_sum(s[0:64], t, dim=0)\nT.copy(t, O[0:1])",
+        {}, ShapeMismatch, "s[0] is part of a fragment, and TileLang reduces whole fragments",
+    ),
     "kept dimension in shared memory": (
         "s = T.alloc_shared((64, 64), 'float32')\nt = T.alloc_shared((64, 1), 'float32')\nT.clear(s)\n"
         "T.reduce_sum(s, t, dim=1)",

@@ -119,9 +119,10 @@ def test_too_many_threads(hopper):
         check_limits(LaunchPlan("k", (), (), (launch_of(threads=1152),)), Target("sm_80"), hopper)
 
 
-def test_target_of_the_future(scale):
-    with pytest.raises(UnsupportedTarget, match="target ascend cannot be lowered to"):
-        lower(scale(384), target=Target("ascend"))
+@pytest.mark.parametrize("name", ["sm_100a", "ascend"])
+def test_target_of_the_future(scale, name):
+    with pytest.raises(UnsupportedTarget, match=f"target {name} cannot be lowered to .*\n.*use sm_80, sm_89, sm_90a"):
+        lower(scale(384), target=Target(name))
 
 
 def test_fallback_remark_only_on_hopper():

@@ -1,0 +1,75 @@
+"""Fragments of which TileLang laid out only a part.
+
+Layout inference takes the layout of a fragment from one parallel loop or copy. When that statement touches only the
+first rows (``T.copy(c[0:32, :], s)`` of a 64-row fragment), the layout covers only those: the rest of the fragment has
+no registers, and every later statement silently works on the part.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tvm import tirx
+from tvm.ir.instrument import pass_instrument
+
+from tilewright.dsl import Program
+from tilewright.errors import SourceSpan
+
+from .diagnostics import kernel_span
+from .errors import LoweringError
+
+_AFTER = "tl.LayoutInference"
+
+
+@pass_instrument
+class FragmentLayouts:
+    """Watches layout inference; ``partial`` maps each fragment laid out in part to its shape and the part's."""
+
+    def __init__(self) -> None:
+        self.partial: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+
+    def run_after_pass(self, module: Any, info: Any) -> None:
+        """Compare the layouts found with the shapes of their buffers."""
+        if str(info.name) != _AFTER:
+            return
+        for func in module.functions.values():
+            if isinstance(func, tirx.PrimFunc):
+                tirx.stmt_functor.post_order_visit(func.body, self._block)
+
+    def _block(self, node: Any) -> None:
+        if not isinstance(node, tirx.SBlock) or "layout_map" not in node.annotations:
+            return
+        for buffer, layout in node.annotations["layout_map"].items():
+            if str(buffer.scope()) != "local.fragment":
+                continue
+            shape, part = _constant(buffer.shape), _constant(layout.get_input_shape())
+            if shape and part and math.prod(part) < math.prod(shape):
+                self.partial[str(buffer.name)] = (shape, part)
+
+    def require_whole(self, program: Program) -> None:
+        """Refuse the program when a fragment was laid out in part.
+
+        Raises:
+            LoweringError: one was.
+        """
+        for name, (shape, part) in self.partial.items():
+            raise LoweringError(
+                f"TileLang gives registers to only a part of fragment {name}: a statement that works on the part decides "
+                "its layout",
+                span=_place(program, name),
+                values={f"{name}.shape": shape, "part": part},
+                remedy=f"copy {name} to shared memory and take the part from there, or make the part a fragment of its own",
+            )
+
+
+def _constant(shape: Any) -> tuple[int, ...]:
+    extents = [getattr(extent, "value", None) for extent in shape]
+    return tuple(e for e in extents if isinstance(e, int)) if all(isinstance(e, int) for e in extents) else ()
+
+
+def _place(program: Program, name: str) -> SourceSpan | None:
+    try:
+        return program.outline().find(name).span
+    except KeyError:  # a buffer that TileLang made itself
+        return kernel_span(program)
