@@ -272,9 +272,12 @@ def _nesting(error: Exception, frames: Frames, where: SourceSpan | None) -> Tile
     match = re.search(r"too many statically nested blocks(?: \(.*?, line (\d+)\))?", str(error))
     if match is None:
         return None
+    if where is not None and match[1]:
+        text = linecache.getline(where.file, int(match[1]))
+        where = SourceSpan(where.file, int(match[1]), len(text) - len(text.lstrip()) + 1)
     return BuildError(
         "the kernel nests too deep: tracing turns every if, elif, for and with into blocks, and Python allows 20",
-        span=SourceSpan(where.file, int(match[1])) if where is not None and match[1] else where,
+        span=where,
         remedy="move parts into T.macro helpers, or write a chain of elif as separate ifs",
     )
 

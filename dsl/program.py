@@ -75,13 +75,8 @@ class Program:
             ImmutableName: the kernel's source assigns a name where the assignment would be lost.
             PipelineError: a pipeline depth below zero.
         """
-        from .rewrite import safe_annotations
-
         require_prim_func(func, "Program.from_primfunc")
-        if "orig_func" in vars(func):
-            lint_function(func.orig_func, traced=True)
-        name = str(func.attrs["global_symbol"]) if func.attrs and "global_symbol" in func.attrs else "main"
-        return Program(safe_annotations(func), name, {}, source_of(func))
+        return _wrapped(func)
 
     @functools.cached_property
     def params(self) -> tuple[Param, ...]:
@@ -140,6 +135,16 @@ class Program:
 
     def __hash__(self) -> int:
         return hash((self.name, self.fingerprint))
+
+
+@functools.lru_cache(maxsize=256)  # by identity: TIR is immutable, so the same object needs checking once
+def _wrapped(func: Any) -> Program:
+    from .rewrite import safe_annotations
+
+    if "orig_func" in vars(func):
+        lint_function(func.orig_func, traced=True)
+    name = str(func.attrs["global_symbol"]) if func.attrs and "global_symbol" in func.attrs else "main"
+    return Program(safe_annotations(func), name, {}, source_of(func))
 
 
 def _load(text: str, name: str, bindings: dict[str, object], source: Source | None) -> Program:

@@ -55,11 +55,11 @@ class FragmentLayouts:
         """
         for name, (shape, part) in self.partial.items():
             raise LoweringError(
-                f"TileLang gives registers to only a part of fragment {name}: a statement that works on the part decides "
-                "its layout",
+                f"TileLang gives registers to only a part of fragment {name}: "
+                "a statement that works on the part decides its layout",
                 span=_place(program, name),
                 values={f"{name}.shape": shape, "part": part},
-                remedy=f"copy {name} to shared memory and take the part from there, or make the part a fragment of its own",
+                remedy=f"keep {name} in shared memory where a part of it is needed, or give the part its own fragment",
             )
 
 

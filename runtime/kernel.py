@@ -332,8 +332,8 @@ def compile(
 
 
 def _returned(program: Program) -> tuple[int, ...] | None:
-    attributes = dict(program.func.attrs.items()) if program.func.attrs else {}
-    outputs = attributes.get("tilelang_out_idx")
+    attributes = program.func.attrs
+    outputs = attributes.get("tilelang_out_idx") if attributes else None
     return None if outputs is None else tuple(int(index) for index in outputs)
 
 

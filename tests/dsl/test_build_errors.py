@@ -47,8 +47,9 @@ MISTAKES = {
         BuildError, "T.reduce_max(s, t, dim=1)", "Invalid reduce output shape",
     ),
     "nested too deep": (
-        "if A.shape[0] == 0:\n    O[0] = 0\n" + "".join(f"elif A.shape[0] == {n}:\n    O[0] = {n}\n" for n in range(1, 12)),
-        BuildError, "elif A.shape[0] == 11:", "the kernel nests too deep",
+        "if A.shape[0] == 0:\n    O[0] = 0\n"
+        + "".join(f"elif A.shape[0] == {n}:\n    O[0] = {n}\n" for n in range(1, 12)),
+        BuildError, "elif A.shape[0] == 9:", "the kernel nests too deep",
     ),
     "loop over a buffer": ("for i in A:\n    O[0] = i", BuildError, "for i in A:", "not iterable"),
 }  # fmt: skip
