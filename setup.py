@@ -21,6 +21,7 @@ ENGINE = Pybind11Extension(
     sorted(map(str, Path("vgpu/engine").glob("*.cpp"))),
     cxx_std=17,
     include_dirs=["vgpu/engine"],
+    depends=HEADERS,
     # Contraction would fuse a multiplication and an addition that PTX keeps apart.
     extra_compile_args=["-O3", "-Wall", "-Wextra", "-ffp-contract=off", "-fno-math-errno", "-pthread"],
     extra_link_args=["-pthread"],

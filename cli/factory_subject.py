@@ -21,6 +21,7 @@ from .trial import Choice, Subject, Trial, findings_of, finished, instructions_o
 
 if TYPE_CHECKING:
     from tilewright.dsl import Program
+    from tilewright.runtime import CheckReport
 
 
 def factory_subject(name: str) -> Subject:
@@ -38,6 +39,7 @@ def factory_subject(name: str) -> Subject:
         name,
         lambda settings, choice: (split(factory, settings)[0], choice),
         partial(run, name, factory, reference_of(module)),
+        partial(_check, factory),
     )
 
 
@@ -117,3 +119,11 @@ def run(
         instructions=instructions_of(reports) if device == "vgpu" else None,
         findings=findings_of(reports),
     )
+
+
+def _check(factory: Any, settings: Mapping[str, object], choice: Choice) -> CheckReport:
+    from tilewright.runtime import check, compile
+
+    program, sizes = split(factory, settings)
+    kernel = compile(program, choice.schedule, choice.target)
+    return check(kernel, *make_arguments(kernel.plan, sizes).values())

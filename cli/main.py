@@ -7,12 +7,13 @@ from importlib.metadata import version
 import click
 
 from .commands.bench import bench
+from .commands.check import check
 from .commands.doctor import doctor
 from .commands.ops import ops
 from .commands.run import run
 from .commands.show import show
 
-COMMANDS = (doctor, ops, run, show, bench)
+COMMANDS = (doctor, ops, run, show, check, bench)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

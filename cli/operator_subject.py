@@ -14,11 +14,12 @@ from .trial import Choice, Subject, Trial, findings_of, finished, instructions_o
 if TYPE_CHECKING:
     from tilewright.dsl import Program
     from tilewright.ops import Operator
+    from tilewright.runtime import CheckReport
 
 
 def operator_subject(operator: Operator) -> Subject:
     """The subject of an operator's record."""
-    return Subject(operator.name, partial(_program, operator), partial(_run, operator))
+    return Subject(operator.name, partial(_program, operator), partial(_run, operator), partial(_check, operator))
 
 
 def _program(operator: Operator, settings: Mapping[str, object], choice: Choice) -> tuple[Program, Choice]:
@@ -39,10 +40,12 @@ def _run(operator: Operator, settings: Mapping[str, object], choice: Choice) -> 
     cached = stats()["cache_hits"] > hits
     args, keywords = operator.inputs(values, torch.Generator().manual_seed(SEED))
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    with use(target=choice.target, schedule=choice.schedule), recording() as reports:
+    around = operator.around(values)
+    with around, use(target=choice.target, schedule=choice.schedule), recording() as reports:
         moved, named = [_on(device, x) for x in args], {key: _on(device, x) for key, x in keywords.items()}
         result, run_ms = timed(lambda: finished(operator.function, *moved, **named))
-    found = operator.compare(result.cpu(), *args, **keywords)
+    with operator.around(values):
+        found = operator.compare(result.cpu(), *args, **keywords)
     exact = operator.reference(*args, **keywords)
     return Trial(
         subject=operator.name,
@@ -58,6 +61,18 @@ def _run(operator: Operator, settings: Mapping[str, object], choice: Choice) -> 
         instructions=instructions_of(reports) if device == "cpu" else None,
         findings=findings_of(reports),
     )
+
+
+def _check(operator: Operator, settings: Mapping[str, object], choice: Choice) -> CheckReport:
+    import torch
+
+    from tilewright.runtime import check
+
+    check_names(settings, operator.parameters)
+    values = operator.values(settings)
+    args, keywords = operator.inputs(values, torch.Generator().manual_seed(SEED))
+    with operator.around(values):
+        return check(operator.function, *args, target=choice.target, schedule=choice.schedule, **keywords)
 
 
 def _on(device: str, value: Any) -> Any:

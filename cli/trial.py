@@ -11,7 +11,7 @@ from .compare import Comparison
 
 if TYPE_CHECKING:
     from tilewright.dsl import Program, Target
-    from tilewright.runtime import Kernel
+    from tilewright.runtime import CheckReport, Kernel
     from tilewright.schedules import Schedule
 
 
@@ -85,11 +85,13 @@ class Subject:
         name: as given on the command line.
         program: the program for some settings, and the choice with the schedule that applies to it.
         trial: compiles, runs and compares for some settings.
+        check: runs in all scheduling modes of the virtual GPU with all sanitizers.
     """
 
     name: str
     program: Callable[[Mapping[str, object], Choice], tuple[Program, Choice]]
     trial: Callable[[Mapping[str, object], Choice], Trial]
+    check: Callable[[Mapping[str, object], Choice], CheckReport]
 
 
 def timed(call: Callable[[], Any]) -> tuple[Any, float]:

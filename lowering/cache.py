@@ -41,9 +41,7 @@ _hits = {"memory_hits": 0, "disk_hits": 0, "damaged": 0}
 
 def artifact_key(program: Program, schedule: Schedule, target: Target, options: Options) -> str:
     """The content address of what lowering makes of these inputs, as 64 hexadecimal digits."""
-    return _key(
-        program.name, program.fingerprint, schedule, target.name, options.to_json(), _tools(Toolchain.find())
-    )
+    return _key(program.name, program.fingerprint, schedule, target.name, options.to_json(), _tools(Toolchain.find()))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -116,6 +117,17 @@ def targets(values: Mapping[str, Any]) -> tuple[str, ...]:
     return _TARGETS[1:] if torch_dtype(values["dtype"]) in FP8 else _TARGETS
 
 
+@contextmanager
+def around(values: Mapping[str, Any]) -> Iterator[None]:
+    """The precision of float32 products that the values ask for."""
+    before = torch.backends.cuda.matmul.fp32_precision
+    torch.backends.cuda.matmul.fp32_precision = "tf32" if values["tf32"] else "ieee"
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.fp32_precision = before
+
+
 _LAYOUTS = tuple({"transpose_a": a, "transpose_b": b} for a in (False, True) for b in (False, True))
 _ODD = ((1, 1, 1), (1, 512, 96), (127, 255, 63), (33, 7, 1000), (0, 16, 8), (16, 24, 0))
 
@@ -140,4 +152,5 @@ RECORD = Operator(
     tolerance=Tolerance(),
     targets=targets,
     differentiable=True,
+    around=around,
 )

@@ -35,8 +35,13 @@ def baseline(
     activation: str | None = None,
     out_dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
-    """What torch computes with the operands' own types, step by step."""
+    """What torch computes with the operands' own types, step by step; float32 as tf32 where torch's settings say so.
+
+    tf32 keeps the upper 10 bits of the fraction, as the matrix units read them (PTX ISA, "Alternate Floating-Point").
+    """
     wide = _WIDE.get(a.dtype, a.dtype)
+    if a.dtype == torch.float32 and torch.backends.cuda.matmul.fp32_precision == "tf32":
+        a, b = ((x.contiguous().view(torch.int32) & ~0x1FFF).view(torch.float32) for x in (a, b))
     c = a.to(wide) @ b.to(wide)
     result = c.to(out_dtype or (torch.bfloat16 if a.dtype.itemsize == 1 and a.is_floating_point() else c.dtype))
     return epilogue(result, bias, activation)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,6 +72,7 @@ class Operator:
         tolerance: how far results may be off.
         targets: names of the targets that take the values.
         differentiable: whether gradients flow through it.
+        around: values -> what must hold while it, or torch's own, is called, such as the precision of float32.
     """
 
     name: str
@@ -86,6 +88,7 @@ class Operator:
     tolerance: Tolerance
     targets: Callable[[Values], tuple[str, ...]]
     differentiable: bool
+    around: Callable[[Values], AbstractContextManager[None]]
 
     def values(self, given: Values | None = None) -> dict[str, Any]:
         """The parameters with some of them given, texts converted to the default's type.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from . import errors as errors
 from .alignment import pointer_alignment as pointer_alignment
+from .check import CheckReport as CheckReport
+from .check import check as check
 from .context import current_schedule as current_schedule
 from .context import current_target as current_target
 from .context import recording as recording
@@ -28,6 +30,7 @@ from .signature import Signature as Signature
 
 __all__ = [
     "ArgumentError",
+    "CheckReport",
     "CudaDevice",
     "Device",
     "Driver",
@@ -40,6 +43,7 @@ __all__ = [
     "TracingError",
     "VgpuDevice",
     "VirtualGpuFault",
+    "check",
     "compile",
     "current_schedule",
     "current_target",

@@ -58,22 +58,36 @@ def current_schedule() -> Schedule | None:
     return _choice.get().schedule
 
 
-_recording: ContextVar[list[Any] | None] = ContextVar("tilewright_recording", default=None)
+@dataclass(frozen=True)
+class Recording:
+    """Where launches on the virtual GPU put their reports, and how they run: ``mode`` None and no options as usual."""
+
+    reports: list[Any]
+    mode: str | None
+    options: tuple[tuple[str, Any], ...]
+
+
+_recording: ContextVar[Recording | None] = ContextVar("tilewright_recording", default=None)
 
 
 @contextmanager
-def recording() -> Iterator[list[Any]]:
-    """Collect the report of every launch on the virtual GPU inside; findings are in the reports and do not raise."""
+def recording(mode: str | None = None, **options: Any) -> Iterator[list[Any]]:
+    """Collect the report of every launch on the virtual GPU inside; findings are in the reports and do not raise.
+
+    Args:
+        mode: scheduling mode of the launches; None leaves it to the device and the knob ``TILEWRIGHT_VGPU_MODE``.
+        options: further keyword arguments of ``vgpu.launch``, such as ``checks`` and ``seed``.
+    """
     reports: list[Any] = []
-    token = _recording.set(reports)
+    token = _recording.set(Recording(reports, mode, tuple(options.items())))
     try:
         yield reports
     finally:
         _recording.reset(token)
 
 
-def current_recording() -> list[Any] | None:
-    """The reports that the innermost ``recording`` collects, if any."""
+def current_recording() -> Recording | None:
+    """What the innermost ``recording`` asks for, if any."""
     return _recording.get()
 
 

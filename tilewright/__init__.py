@@ -13,6 +13,7 @@ _NAMES = {
     "Target": "tilewright.dsl",
     "Schedule": "tilewright.schedules",
     "Kernel": "tilewright.runtime",
+    "check": "tilewright.runtime",
     "compile": "tilewright.runtime",
     "jit": "tilewright.runtime",
     "stats": "tilewright.runtime",

@@ -5,6 +5,8 @@ from .errors import LaunchError as LaunchError
 from .errors import PtxSyntaxError as PtxSyntaxError
 from .errors import TensorMapError as TensorMapError
 from .errors import UnsupportedInstruction as UnsupportedInstruction
+from .hot import HotLine as HotLine
+from .launch import CHECKS as CHECKS
 from .launch import MODES as MODES
 from .launch import launch as launch
 from .launch import parse as parse
@@ -12,16 +14,20 @@ from .ptx import Module as Module
 from .ptx import SourceLine as SourceLine
 from .report import Finding as Finding
 from .report import Report as Report
+from .report import Site as Site
 from .tensor_map import TensorMap as TensorMap
 
 __all__ = [
+    "CHECKS",
     "MODES",
     "Finding",
+    "HotLine",
     "KernelFault",
     "LaunchError",
     "Module",
     "PtxSyntaxError",
     "Report",
+    "Site",
     "SourceLine",
     "TensorMap",
     "TensorMapError",

@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from typing import Any
 
 class Program:
     @property
@@ -32,4 +33,5 @@ def launch(
     seed: int,
     budget: int,
     threads: int,
-) -> tuple[list[tuple[int, str, tuple[int, int, int], int, int, int, int]], int, bytes, bool]: ...
+    watch: int,
+) -> tuple[list[tuple[Any, ...]], int, bytes, bool, list[tuple[int, int, int, int, int, int, int, int, int, int]]]: ...

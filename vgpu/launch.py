@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -13,13 +13,16 @@ from tilewright import knobs
 
 from . import _engine
 from .errors import LaunchError
-from .ptx import Encoder, Kernel, Module, Parameter, parse_module, source_chain
+from .hot import hot_lines, totals
+from .ptx import Encoder, Kernel, Module, Parameter, SourceLine, parse_module, source_chain, source_chains
 from .ptx.parse import TYPE_BYTES
-from .report import KINDS, Finding, Report
+from .report import KINDS, Finding, Report, Site
 from .tensor_map import TensorMap
+from .validate import check_blocks, check_request, directive, extents
 
 MODES = {"eager": 0, "lazy": 1, "skew": 2, "skew-reverse": 3, "lazy-reverse": 4, "random": 5}
 MAX_SHARED = {80: 166_912, 86: 101_376, 87: 166_912, 89: 101_376, 90: 232_448, 100: 232_448, 103: 232_448, 120: 101_376}
+CHECKS = {"race": 1, "banks": 2, "sectors": 4, "traffic": 8}
 _BUDGET = 400_000_000  # warp instructions of a block
 _Range = tuple[int, int, str, bool]
 
@@ -66,14 +69,6 @@ def kernel_of(module: Module, entry: str) -> Kernel:
     kernel = Encoder(module, function).run()
     _remember(_kernels, (id(module), entry), (module, kernel))  # keeps the module, hence its id, alive
     return kernel
-
-
-def _triple(value: int | Sequence[int], name: str) -> list[int]:
-    out = [value] if isinstance(value, int) else list(value)
-    out += [1] * (3 - len(out))
-    if len(out) != 3 or any(not isinstance(n, int) or n < 1 for n in out):
-        raise LaunchError(f"{name} must be 1 to 3 positive whole numbers", values={name: value})
-    return out
 
 
 def _hull(tensor: Any, name: str) -> tuple[int, int]:
@@ -166,16 +161,15 @@ def _check_shape(kernel: Kernel, grid: list[int], block: list[int], cluster: lis
     threads = block[0] * block[1] * block[2]
     if threads > 1024:
         raise LaunchError("a block has at most 1024 threads", values={"block": tuple(block)})
-    for word, exact in ((r"\.reqntid", True), (r"\.maxntid", False)):
-        m = re.search(word + r"\s+([\d\s,]+)", kernel.directives)
-        if m is None:
+    for word, exact in (("reqntid", True), ("maxntid", False)):
+        sizes = directive(kernel.directives, word)
+        if sizes is None:
             continue
-        sizes = [int(n) for n in m.group(1).replace(" ", "").strip(",").split(",")]
-        sizes += [1] * (3 - len(sizes))
         limit = sizes[0] * sizes[1] * sizes[2]
         if threads > limit or (exact and sizes != block):
             kind = "exactly" if exact else "at most"
             raise LaunchError(f"the kernel was compiled for {kind} {limit} threads", values={"block": tuple(block)})
+    check_blocks(grid, cluster)
     if any(g % c for g, c in zip(grid, cluster, strict=True)):
         raise LaunchError(
             "the grid is not a multiple of the cluster", values={"grid": tuple(grid), "cluster": tuple(cluster)}
@@ -184,9 +178,9 @@ def _check_shape(kernel: Kernel, grid: list[int], block: list[int], cluster: lis
 
 def _cluster_of(kernel: Kernel, cluster: int | Sequence[int] | None) -> list[int]:
     if cluster is not None:
-        return _triple(cluster, "cluster")
-    m = re.search(r"\.reqnctapercluster\s+([\d\s,]+)", kernel.directives)
-    return _triple([int(n) for n in m.group(1).replace(" ", "").strip(",").split(",")], "cluster") if m else [1, 1, 1]
+        return extents(cluster, "cluster")
+    sizes = directive(kernel.directives, "reqnctapercluster")
+    return extents(sizes, "cluster") if sizes else [1, 1, 1]
 
 
 def launch(
@@ -200,7 +194,7 @@ def launch(
     cluster: int | Sequence[int] | None = None,
     target: str,
     mode: str | None = None,
-    checks: Sequence[str] = (),
+    checks: Collection[str] = (),
     threads: int | None = None,
     seed: int = 0,
     memory: Sequence[Any] = (),
@@ -221,7 +215,10 @@ def launch(
         mode: ``eager`` (asynchronous work lands at once), ``lazy`` (as late as the rules allow), ``skew`` and
             ``skew-reverse`` (warps one after another), ``lazy-reverse`` (both), ``random``; default: the knob
             ``TILEWRIGHT_VGPU_MODE``.
-        checks: reserved for optional checks; the standard ones are always on.
+        checks: names of optional checks, the standard ones are always on: ``race`` (accesses to shared or global
+            memory that nothing orders, by vector clocks; also makes the proxy fence check exact), ``banks`` (bank
+            conflicts), ``sectors`` (global sectors), ``traffic`` (instructions by class, bytes, FLOPs). The last three
+            fill ``Report.counts`` and ``Report.hot``.
         threads: host threads; default: the knob ``TILEWRIGHT_VGPU_THREADS``, else the number of CPUs.
         seed: of ``random``.
         memory: further tensors that pointers stored in memory may reach.
@@ -231,34 +228,50 @@ def launch(
         LaunchError: the launch does not fit the kernel.
         PtxSyntaxError, UnsupportedInstruction: the PTX cannot be run.
     """
+    mode = mode or knobs.VGPU_MODE.text() or "eager"
+    numbers = {"dynamic_smem": dynamic_smem, "seed": seed, "budget": budget}
+    lists = {"args": args, "memory": memory}
+    check_request(ptx, {"entry": entry, "mode": mode, "target": target}, numbers, lists, threads)
     module = parse(ptx) if isinstance(ptx, str) else ptx
     kernel = kernel_of(module, entry)
-    mode = mode or knobs.VGPU_MODE.text() or "eager"
-    shape = (_triple(grid, "grid"), _triple(block, "block"), _cluster_of(kernel, cluster))
+    shape = (extents(grid, "grid"), extents(block, "block"), _cluster_of(kernel, cluster))
     _check_shape(kernel, *shape)
-    _check_options(kernel, mode, checks, target, dynamic_smem)
+    wanted = _check_options(kernel, mode, checks, target, dynamic_smem)
     params, ranges = _pack(kernel, args)
     ranges += [(*_hull(t, f"memory {k}"), f"memory {k}", True) for k, t in enumerate(memory)]
     workers = threads or knobs.VGPU_THREADS.number() or os.cpu_count() or 1
-    found, instructions, output, _ = _engine.launch(
+    found, instructions, output, _, rows = _engine.launch(
         kernel.program, kernel.entry, *shape, params, kernel.static_shared, dynamic_smem, kernel.local_bytes, ranges,
-        MODES[mode], seed, budget, workers,
+        MODES[mode], seed, budget, workers, sum(CHECKS[c] for c in wanted),
     )  # fmt: skip
     findings = tuple(_finding(module, kernel, entry, shape[1], f) for f in found)
-    return Report(entry, mode, findings, {"instructions": instructions}, output.decode(errors="replace"))
+    counts = {"instructions": instructions, **totals(rows, wanted)}
+    hot = hot_lines(rows, _lines(module.text), _line_sources(module, kernel, [r[0] for r in rows]))
+    return Report(entry, mode, findings, counts, output.decode(errors="replace"), hot)
 
 
-def _check_options(kernel: Kernel, mode: str, checks: Sequence[str], target: str, dynamic_smem: int) -> None:
+def _check_options(
+    kernel: Kernel, mode: str, checks: Collection[str], target: str, dynamic_smem: int
+) -> frozenset[str]:
     if mode not in MODES:
         raise LaunchError(f"mode {mode!r} is not a scheduling mode", remedy=f"use one of {', '.join(MODES)}")
-    if checks:
-        raise LaunchError("there are no optional checks", values={"checks": tuple(checks)})
+    if (
+        isinstance(checks, str | bytes)
+        or not isinstance(checks, Collection)
+        or any(not isinstance(c, str) for c in checks)
+    ):
+        raise LaunchError("checks must be a collection of names", values={"checks": checks})
+    wanted = frozenset(checks)
+    unknown = sorted(wanted - CHECKS.keys())
+    if unknown:
+        raise LaunchError(f"check {unknown[0]!r} is not known", remedy=f"use some of {', '.join(CHECKS)}")
     limit = MAX_SHARED.get(architecture(target), 101_376)
     if dynamic_smem < 0 or kernel.static_shared + dynamic_smem > limit:
         raise LaunchError(
             f"the block needs more shared memory than {target} has",
             values={"static": kernel.static_shared, "dynamic": dynamic_smem, "limit": limit},
         )
+    return wanted
 
 
 @lru_cache(maxsize=8)
@@ -266,15 +279,38 @@ def _lines(text: str) -> list[str]:
     return text.split("\n")
 
 
+def _sources(module: Module, kernel: Kernel, line: int) -> tuple[SourceLine, ...]:
+    return source_chain(kernel.function_at(line), module.files, line) if line else ()
+
+
+def _line_sources(module: Module, kernel: Kernel, lines: Sequence[int]) -> dict[int, tuple[SourceLine, ...]]:
+    of: dict[str, list[int]] = {}
+    functions = {f.name: f for f in kernel.functions}
+    for line in lines:
+        of.setdefault(kernel.function_at(line).name, []).append(line)
+    return {k: v for name, some in of.items() for k, v in source_chains(functions[name], module.files, some).items()}
+
+
+def _thread(warp: int, lane: int, block: list[int]) -> tuple[int, int, int]:
+    flat = 32 * warp + lane
+    return (flat % block[0], flat // block[0] % block[1], flat // block[0] // block[1])
+
+
 def _finding(module: Module, kernel: Kernel, entry: str, block: list[int], raw: tuple[Any, ...]) -> Finding:
-    kind, message, where, warp, lane, line, count = raw
-    thread = None
-    if warp >= 0 and lane >= 0:
-        flat = 32 * warp + lane
-        thread = (flat % block[0], flat // block[0] % block[1], flat // block[0] // block[1])
-    text = " ".join(_lines(module.text)[line - 1].split()) if line else ""
-    sources = source_chain(kernel.function_at(line), module.files, line) if line else ()
-    return Finding(KINDS[kind], message, entry, where, thread, warp, lane, line, text, sources, count)
+    kind, message, where, warp, lane, line, count, other = raw
+    thread = _thread(warp, lane, block) if warp >= 0 and lane >= 0 else None
+    sources = _sources(module, kernel, line)
+    site = None
+    if other is not None:
+        at, warp2, lane2, line2 = other
+        text2 = _text(module, line2)
+        site = Site(at, _thread(warp2, lane2, block), warp2, lane2, line2, text2, _sources(module, kernel, line2))
+    text = _text(module, line)
+    return Finding(KINDS[kind], message, entry, where, thread, warp, lane, line, text, sources, count, site)
 
 
-__all__ = ["MODES", "TYPE_BYTES", "architecture", "kernel_of", "launch", "parse"]
+def _text(module: Module, line: int) -> str:
+    return " ".join(_lines(module.text)[line - 1].split()) if line else ""
+
+
+__all__ = ["CHECKS", "MODES", "TYPE_BYTES", "architecture", "kernel_of", "launch", "parse"]

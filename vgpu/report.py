@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .errors import KernelFault
+from .hot import HotLine
 from .ptx import SourceLine
 
 KINDS = (
@@ -20,7 +21,43 @@ KINDS = (
     "illegal",
     "assertion",
     "runaway",
+    "race",
 )
+
+
+@dataclass(frozen=True)
+class Site:
+    """The other access of a race: fields as in :class:`Finding`."""
+
+    block: tuple[int, int, int]
+    thread: tuple[int, int, int]
+    warp: int
+    lane: int
+    ptx_line: int
+    ptx: str
+    sources: tuple[SourceLine, ...]
+
+    @property
+    def source(self) -> SourceLine | None:
+        """The line of the outermost caller: the user's own line."""
+        return self.sources[-1] if self.sources else None
+
+    def to_dict(self) -> dict[str, object]:
+        """As plain JSON values."""
+        return {
+            "block": list(self.block),
+            "thread": list(self.thread),
+            "warp": self.warp,
+            "lane": self.lane,
+            "ptx_line": self.ptx_line,
+            "ptx": self.ptx,
+            "sources": [{"file": s.file, "line": s.line} for s in self.sources],
+        }
+
+    def __str__(self) -> str:
+        text = f"block {self.block} thread {self.thread} (warp {self.warp}, lane {self.lane})"
+        text += f", PTX line {self.ptx_line}: {self.ptx}"
+        return text + (f"\n    source {self.sources[-1]}" if self.sources else "")
 
 
 @dataclass(frozen=True)
@@ -29,7 +66,8 @@ class Finding:
 
     ``kind`` is one of ``KINDS``; ``warp`` and ``lane`` are -1 and ``thread`` None when no thread is meant; ``ptx_line``
     is 0 when no instruction is meant; ``sources`` are the source line and its inlining callers, outermost last;
-    ``count`` is how often the instruction was at fault.
+    ``count`` is how often the instruction was at fault; ``other`` is the earlier access of a race (or the write that a
+    proxy fence is missing for).
     """
 
     kind: str
@@ -43,6 +81,7 @@ class Finding:
     ptx: str
     sources: tuple[SourceLine, ...]
     count: int
+    other: Site | None = None
 
     @property
     def source(self) -> SourceLine | None:
@@ -63,6 +102,7 @@ class Finding:
             "ptx": self.ptx,
             "sources": [{"file": s.file, "line": s.line} for s in self.sources],
             "count": self.count,
+            "other": self.other.to_dict() if self.other else None,
         }
 
     def __str__(self) -> str:
@@ -74,6 +114,8 @@ class Finding:
             lines.append(f"  PTX line {self.ptx_line}: {self.ptx}")
         if self.sources:
             lines.append(f"  source {self.sources[-1]}" + (f" (in {self.sources[0]})" if len(self.sources) > 1 else ""))
+        if self.other:
+            lines.append(f"  other access: {self.other}")
         if self.count > 1:
             lines.append(f"  {self.count} times")
         return "\n".join(lines)
@@ -81,13 +123,20 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """The findings of a launch, its counters, and what the kernel printed."""
+    """The findings of a launch, its counters, and what the kernel printed.
+
+    ``counts`` always has ``instructions`` (warp instructions); the counting checks of :func:`launch` add
+    ``instructions.<class>``, ``flops.<unit>``, ``shared.bytes``, ``global.bytes``, ``l2.bytes`` (32 for each sector),
+    ``shared.wavefronts``, ``shared.conflicts``, ``global.requests`` and ``global.sectors``. ``hot`` has the same by PTX
+    line, the line that ran most often first.
+    """
 
     kernel: str
     mode: str
     findings: tuple[Finding, ...]
     counts: dict[str, int] = field(default_factory=dict)
     output: str = ""
+    hot: tuple[HotLine, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -103,6 +152,7 @@ class Report:
             "findings": [f.to_dict() for f in self.findings],
             "counts": dict(self.counts),
             "output": self.output,
+            "hot": [h.to_dict() for h in self.hot],
         }
 
     def __str__(self) -> str:
@@ -128,5 +178,7 @@ class Report:
             values["instruction"] = first.ptx
         if first.source:
             values["source"] = first.source
+        if first.other:
+            values["other access"] = first.other
         more = f" (and {len(self.findings) - 1} more findings)" if len(self.findings) > 1 else ""
         raise KernelFault(f"kernel {self.kernel}: {first.kind}: {first.message}{more}", values=values)

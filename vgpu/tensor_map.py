@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
 from typing import Any
@@ -11,6 +12,7 @@ from .errors import TensorMapError
 _MAGIC = 0x70616D5F77656974
 _LAYOUT = struct.Struct("<QQ5Q5Q5H5B4B13x")
 _MAX_RANK = 5
+_MAX_BOX = 232_448  # bytes of shared memory of a block
 
 # name: (number of the CUtensorMapDataType, bytes, is a float)
 _TYPES: dict[str, tuple[int, int, bool]] = {
@@ -156,6 +158,11 @@ class TensorMap:
         if inner % 16:
             raise TensorMapError(
                 "the innermost box row must be a multiple of 16 bytes", values={"box": self.box, "row bytes": inner}
+            )
+        total = math.prod(self.box) * _TYPES[self.dtype][1]
+        if total > _MAX_BOX:
+            raise TensorMapError(
+                "the box does not fit shared memory", values={"box": self.box, "bytes": total, "limit": _MAX_BOX}
             )
         if self.swizzle and inner > _SWIZZLE_SPAN[self.swizzle]:
             raise TensorMapError(

@@ -54,6 +54,8 @@ class VgpuDevice:
         if 0 in grid:
             return
         counters.add("launches")
+        recording = current_recording() if self.reports is None else None
+        asked = (recording.mode, dict(recording.options)) if recording is not None else (None, {})
         report = vgpu.launch(
             module,
             launch.kernel,
@@ -63,10 +65,10 @@ class VgpuDevice:
             dynamic_smem=launch.dynamic_shared.evaluate_in(values),
             cluster=launch.cluster,
             target=artifact.target.name,
-            mode=self.mode or knobs.VGPU_MODE.text() or "eager",
-            **dict(self.options),
+            mode=self.mode or asked[0] or knobs.VGPU_MODE.text() or "eager",
+            **{**dict(self.options), **asked[1]},
         )
-        reports = self.reports if self.reports is not None else current_recording()
+        reports = self.reports if recording is None else recording.reports
         if reports is not None:
             reports.append(report)
         elif not report.ok:

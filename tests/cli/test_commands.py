@@ -29,6 +29,24 @@ def scale(dtype="float32", factor=2.0, block=128):
 
     return main
 """
+RACY = """
+import tilewright as tw
+from tilewright import language as T
+
+
+@tw.kernel
+def reverse(n=128):
+    @T.prim_func
+    def main(x: T.Tensor((n,), "float32"), y: T.Tensor((n,), "float32")):
+        T.func_attr({"tilelang_pass_configs": {"tl.disable_thread_storage_sync": True}})
+        with T.Kernel(1, threads=n):
+            s = T.alloc_shared((n,), "float32")
+            t = T.get_thread_binding()
+            s[t] = x[t]
+            y[t] = s[n - 1 - t]
+
+    return main
+"""
 RIGHT = "\n\ndef reference(x, factor):\n    return x * factor\n"
 WRONG = "\n\ndef reference(x):\n    return x * 2.001\n"
 TWO = "\n\ndef reference(x):\n    return x, x\n"
@@ -246,3 +264,35 @@ def test_a_benchmark_reports_both_sides(tilewright: Command, monkeypatch: pytest
     assert row["peer_name"] == "import tilelang"
     assert row["ratio"] == pytest.approx(row["peer"] / row["ours"])
     assert ended.status == (0 if row["met"] else 1)
+
+
+def test_run_compares_tf32_with_what_tf32_gives(tilewright: Command) -> None:
+    sizes = ("--set", "m=96", "--set", "n=64", "--set", "k=128")
+    ended = tilewright(
+        "run", "gemm", *sizes, "--set", "dtype=float32", "--set", "tf32=1", "--target", "sm_80", "--json"
+    )
+    assert ended.status == 0
+    # full float32 is a thousand times nearer
+    assert ended.json["torch_error"] > 1e-3
+    assert 1e-3 < ended.json["error"] <= 2 * ended.json["torch_error"]
+
+
+def test_check_of_a_right_kernel_and_operator(tilewright: Command, kernels: Callable[[str], str]) -> None:
+    for subject, sizes in ((kernels(RIGHT), ("n=300",)), ("gemm", ("m=32", "n=48", "k=64"))):
+        settings = [word for size in sizes for word in ("--set", size)]
+        ended = tilewright("check", subject, *settings, "--target", "sm_80", "--json")
+        assert ended.status == 0, ended.err
+        assert ended.json["ok"] is True
+        assert ended.json["modes"] == ["eager", "skew", "lazy", "lazy-reverse", "random"]
+        assert ended.json["findings"] == []
+
+
+def test_check_of_a_kernel_without_its_barrier(tilewright: Command, tmp_path: Path) -> None:
+    path = tmp_path / "racy.py"
+    path.write_text(RACY)
+    ended = tilewright("check", f"{path}:reverse", "--target", "sm_80", "--json")
+    assert ended.status == 1
+    race = next(f for f in ended.json["findings"] if f["kind"] == "race")
+    assert race["sources"][-1]["file"] == str(path)
+    lines = RACY.splitlines()
+    assert "s[" in lines[race["sources"][-1]["line"] - 1]

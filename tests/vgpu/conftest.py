@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from cuda.bindings import nvrtc
 
 from tilewright import vgpu
+from tilewright.lowering import Toolchain
 
 # numpy dtype -> (PTX load type, register type)
 TYPES = {
@@ -81,6 +85,32 @@ def elementwise(instruction: str, inputs: list[np.ndarray], out: Any) -> np.ndar
     report = vgpu.launch(ptx, "k", -(-n // 128), 128, [*inputs, result], target="sm_90a", threads=1)
     assert report.ok, str(report)
     return result
+
+
+@functools.cache
+def cuda_to_ptx(source: str, arch: str = "sm_90a", *flags: str) -> str:
+    """PTX of CUDA C source, by NVRTC."""
+    chain = Toolchain.find()
+    for library in (*sorted(chain.nvrtc.parent.glob("libnvrtc-builtins.so.*")), chain.nvrtc):
+        ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+    options = [f"--gpu-architecture={arch}", "--std=c++17", "-lineinfo", *flags]
+    options += [f"-I{folder}" for folder in chain.includes]
+    _, program = nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], [])
+    (code,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
+    _, size = nvrtc.nvrtcGetProgramLogSize(program)
+    log = b" " * size  # the bindings write into the bytes object
+    nvrtc.nvrtcGetProgramLog(program, log)
+    assert int(code) == 0, log.decode()
+    _, size = nvrtc.nvrtcGetPTXSize(program)
+    ptx = b" " * size
+    nvrtc.nvrtcGetPTX(program, ptx)
+    nvrtc.nvrtcDestroyProgram(program)
+    return ptx.rstrip(b"\0").decode()
+
+
+@pytest.fixture(name="cuda_to_ptx")
+def cuda_to_ptx_fixture() -> Callable[..., str]:
+    return cuda_to_ptx
 
 
 @pytest.fixture(name="elementwise")

@@ -66,7 +66,7 @@ def test_missing_members_are_a_deadlock(make_kernel):
     report = vgpu.launch(ptx, "k", 1, 32, [], target="sm_80")
     (finding,) = report.findings
     assert finding.kind == "deadlock"
-    assert "waits for shfl.sync 0xffffffff" in finding.message
+    assert "for shfl.sync 0xffffffff" in finding.message
 
 
 def test_not_in_its_own_member_mask(launch_body):

@@ -11,7 +11,7 @@ uint8_t* local_at(Warp& w, const Instr& i, int lane, uint64_t address, uint32_t 
     report(w, i, Kind::misaligned, 1u << lane, "local address " + hex(address) + " is not a multiple of " + std::to_string(bytes));
     return nullptr;
   }
-  if (address + bytes <= size) return w.local.data() + static_cast<uint64_t>(lane) * size + address;
+  if (bytes <= size && address <= size - bytes) return w.local.data() + static_cast<uint64_t>(lane) * size + address;
   report(w, i, Kind::out_of_bounds, 1u << lane,
          "access of " + std::to_string(bytes) + " bytes at local address " + hex(address) + ": a thread has " +
              std::to_string(size) + " bytes");
@@ -20,7 +20,7 @@ uint8_t* local_at(Warp& w, const Instr& i, int lane, uint64_t address, uint32_t 
 
 uint8_t* param_at(Warp& w, const Instr& i, int lane, uint64_t address, uint32_t bytes, bool write) {
   std::vector<uint8_t>& p = w.launch().params;
-  if (!write && address + bytes <= p.size()) return p.data() + address;
+  if (!write && bytes <= p.size() && address <= p.size() - bytes) return p.data() + address;
   report(w, i, Kind::out_of_bounds, 1u << lane,
          std::string(write ? "write" : "read") + " of " + std::to_string(bytes) + " bytes at parameter address " +
              hex(address) + ": the kernel has " + std::to_string(p.size()) + " bytes of parameters");

@@ -4,6 +4,7 @@
 #include "address.h"
 #include "lanes.h"
 #include "numeric.h"
+#include "observe.h"
 #include "registry.h"
 
 namespace tilewright::vgpu {
@@ -101,6 +102,7 @@ Step atomic(Warp& w, const Instr& i, Mask m) {
   const auto count = static_cast<uint32_t>(i.imm[1]);
   Pointers p;
   if (!atomic_places(w, i, m, i.ops[count], sizeof(Bits) * count, p, i.imm[2], i.imm[3])) return Step::fault;
+  if (w.block->observer) observe_atomic(w, i, m, p, sizeof(Bits) * count);
   using Slot = Store<Bits>;
   for (uint32_t k = 0; k < count; ++k) {
     auto* d = reinterpret_cast<Slot*>(w.file + i.ops[k]);
@@ -111,6 +113,7 @@ Step atomic(Warp& w, const Instr& i, Mask m) {
       d[l] = update<Bits>(p.at[l] + k * sizeof(Bits), [&](Bits old) { return Op::f(old, operand); });
     }
   }
+  if (w.block->observer) observed_atomic(w, i, m, p);
   w.block->notify();
   return Step::next;
 }
@@ -120,6 +123,7 @@ template <class Bits>
 Step cas(Warp& w, const Instr& i, Mask m) {
   Pointers p;
   if (!atomic_places(w, i, m, i.ops[1], sizeof(Bits), p, i.imm[2], i.imm[3])) return Step::fault;
+  if (w.block->observer) observe_atomic(w, i, m, p, sizeof(Bits));
   using Slot = Store<Bits>;
   auto* d = reinterpret_cast<Slot*>(w.file + i.ops[0]);
   const auto* b = reinterpret_cast<const Slot*>(w.file + i.ops[2]);
@@ -131,6 +135,7 @@ Step cas(Warp& w, const Instr& i, Mask m) {
                                 __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     d[l] = expected;
   }
+  if (w.block->observer) observed_atomic(w, i, m, p);
   w.block->notify();
   return Step::next;
 }

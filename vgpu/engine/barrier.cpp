@@ -1,5 +1,6 @@
 // bar / barrier: named barriers 0-15 of a block (sync, arrive, red) and barrier.cluster.
 #include "interpret.h"
+#include "observe.h"
 #include "registry.h"
 
 namespace tilewright::vgpu {
@@ -47,6 +48,7 @@ bool complete(const Block& b, const NamedBarrier& bar) {
 // Lets everyone go on; the last arrival itself is not held yet, so releasing it changes nothing.
 void finish(Block& b, NamedBarrier& bar) {
   check_divergence(b, bar);
+  observe_barrier_done(b, static_cast<uint32_t>(&bar - b.barriers), bar);
   const NamedBarrier done = std::move(bar);
   bar = NamedBarrier{};
   for (const Arrival& a : done.arrivals) {
@@ -83,6 +85,7 @@ Step op_bar(Warp& w, const Instr& i, Mask m) {
   bar.arrived += m == (w.exist & ~w.exited) ? 32 : threads;
   if (reduces) bar.count += static_cast<uint32_t>(__builtin_popcount(w.pred(i.ops[first + 1 + (counted ? 1 : 0)]) & m));
   bar.arrivals.push_back({w.index, m, &i, !arrives});
+  observe_barrier_arrive(w, id);
   if (!complete(*w.block, bar)) {
     w.wait_on = {kBar, id, expected};
     return arrives ? Step::next : Step::hold;
@@ -92,7 +95,9 @@ Step op_bar(Warp& w, const Instr& i, Mask m) {
 }
 
 Step op_bar_warp(Warp& w, const Instr& i, Mask m) {
-  const Mask want = w.r32(i.ops[0])[w.first_lane(m)] & w.exist & ~w.exited;
+  Mask want = 0;  // lanes with different member masks may stand here together
+  for (Mask left = m; left; left &= left - 1) want |= w.r32(i.ops[0])[__builtin_ctz(left)];
+  want &= w.exist & ~w.exited;
   if ((m & want) == want) return Step::next;
   w.wait_on = {"bar.warp.sync", want, m};
   return Step::retry;

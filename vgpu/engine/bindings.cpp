@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "interpret.h"
+#include "observe.h"
 #include "special.h"
 
 namespace py = pybind11;
@@ -47,7 +48,7 @@ struct Request {
   std::vector<std::tuple<uint64_t, uint64_t, std::string, bool>> ranges;
   int mode;
   uint64_t seed, budget;
-  uint32_t threads;
+  uint32_t threads, watch;
 };
 
 // Module variables get fresh memory for every launch.
@@ -67,6 +68,14 @@ std::vector<uint64_t> place_variables(const Program& p, Launch& launch) {
       std::copy_n(reinterpret_cast<const uint8_t*>(&value), 8, reinterpret_cast<uint8_t*>(address[k] + at));
     }
   return address;
+}
+
+// What %envreg1 and %envreg2 point to: size and barrier word of a cooperative launch.
+void place_workspace(Launch& launch) {
+  constexpr uint64_t kBytes = 16;
+  launch.storage.emplace_back(2 * kBytes, uint8_t{0});
+  launch.workspace = (reinterpret_cast<uint64_t>(launch.storage.back().data()) + kBytes - 1) / kBytes * kBytes;
+  launch.ranges.push_back({launch.workspace, launch.workspace + kBytes, "the grid workspace", true});
 }
 
 // Ranges that overlap are views of one allocation: their union is legal.
@@ -103,19 +112,44 @@ void prepare(const Request& q, Launch& launch) {
   launch.params.assign(q.params.begin(), q.params.end());
   for (const auto& [lo, hi, name, writable] : q.ranges) launch.ranges.push_back({lo, hi, name, writable});
   const std::vector<uint64_t> address = place_variables(*q.program, launch);
+  place_workspace(launch);
   sort_ranges(launch.ranges);
+  launch.watch = q.watch;
+  if (q.watch & kWatchRaces) launch.shadow = std::make_shared<GlobalShadow>(launch);
+  if (q.watch & ~kWatchRaces) launch.tallies = std::make_shared<std::vector<Tally>>(q.program->code.size());
   for (const Constant& c : q.program->constants)
     launch.constants.push_back(static_cast<uint64_t>(c.value) +
                                (c.kind == ConstantKind::variable ? address[c.variable] : 0));
+}
+
+py::tuple triple(const uint32_t* v) { return py::make_tuple(v[0], v[1], v[2]); }
+
+py::object other_site(const Site& s) {
+  if (s.line == 0) return py::none();
+  return py::make_tuple(triple(s.block), s.warp, s.lane, s.line);
+}
+
+// (PTX line, traits, counters...) of every instruction that ran.
+py::list rows(const Launch& l) {
+  py::list out;
+  if (!l.tallies) return out;
+  for (size_t k = 0; k < l.tallies->size(); ++k) {
+    const Tally& t = (*l.tallies)[k];
+    const Instr& i = l.program->code[k];
+    if (t.runs)
+      out.append(py::make_tuple(i.line, i.traits, t.runs, t.lanes, t.shared_bytes, t.global_bytes, t.wavefronts,
+                                t.phases, t.requests, t.sectors));
+  }
+  return out;
 }
 
 py::tuple launch(const std::shared_ptr<Program>& program, uint32_t entry, std::vector<uint32_t> grid,
                  std::vector<uint32_t> block, std::vector<uint32_t> cluster, const py::bytes& params,
                  uint32_t static_shared, uint32_t dynamic_shared, uint32_t local,
                  std::vector<std::tuple<uint64_t, uint64_t, std::string, bool>> ranges, int mode, uint64_t seed,
-                 uint64_t budget, uint32_t threads) {
+                 uint64_t budget, uint32_t threads, uint32_t watch) {
   const Request q{program, entry, std::move(grid), std::move(block), std::move(cluster), std::string(params),
-                  static_shared, dynamic_shared, local, std::move(ranges), mode, seed, budget, threads};
+                  static_shared, dynamic_shared, local, std::move(ranges), mode, seed, budget, threads, watch};
   Launch l;
   {
     const py::gil_scoped_release release;
@@ -124,9 +158,9 @@ py::tuple launch(const std::shared_ptr<Program>& program, uint32_t entry, std::v
   }
   py::list findings;
   for (const Finding& f : l.findings)
-    findings.append(py::make_tuple(static_cast<int>(f.kind), f.message, py::make_tuple(f.block[0], f.block[1], f.block[2]),
-                                   f.warp, f.lane, f.line, f.count));
-  return py::make_tuple(findings, l.instructions.load(), py::bytes(l.output), l.stop.load());
+    findings.append(py::make_tuple(static_cast<int>(f.kind), f.message, triple(f.block), f.warp, f.lane, f.line, f.count,
+                                   other_site(f.other)));
+  return py::make_tuple(findings, l.instructions.load(), py::bytes(l.output), l.stop.load(), rows(l));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "interpret.h"
+#include "observe.h"
 #include "registry.h"
 #include "special.h"
 
@@ -38,7 +39,9 @@ class Unit {
     for (uint32_t k = 0; k < blocks_.size(); ++k) {
       start_block(launch_, *blocks_[k], index, k);
       blocks_[k]->cluster = all;
+      blocks_[k]->observer = launch_.watch ? &observer_ : nullptr;
     }
+    if (launch_.watch) observe(static_cast<uint32_t>(index));
   }
 
   Outcome run() {
@@ -65,6 +68,21 @@ class Unit {
   }
 
  private:
+  void observe(uint32_t index) {
+    observer_.watch = launch_.watch;
+    if (launch_.watch & ~kWatchRaces) observer_.tallies.assign(launch_.program->code.size(), Tally{});
+    if (!(launch_.watch & kWatchRaces)) return;
+    if (!observer_.race) observer_.race = std::make_unique<RaceUnit>();
+    observer_.race->reset(launch_, index, blocks_);
+  }
+
+  void add_tallies() {
+    if (observer_.tallies.empty()) return;
+    const std::lock_guard<std::mutex> lock(launch_.mutex);
+    for (size_t k = 0; k < observer_.tallies.size(); ++k) (*launch_.tallies)[k].add(observer_.tallies[k]);
+    observer_.tallies.clear();
+  }
+
   uint64_t total() const {
     uint64_t n = 0;
     for (const auto& b : blocks_)
@@ -128,6 +146,7 @@ class Unit {
 
   Outcome finish() {
     launch_.instructions += total();
+    add_tallies();
     for (auto& b : blocks_) {
       if (!b->in_flight.empty())
         report_block(*b, nullptr, Kind::unfinished_work,
@@ -147,40 +166,8 @@ class Unit {
                      " in flight that it never waited for");
   }
 
-  static std::string describe(Block& b, const Warp& w, const Path& p) {
-    std::string text = "warp " + std::to_string(w.index) + " lanes " + hex(p.mask) + " at PTX line " +
-                       std::to_string(b.launch->program->code[p.state == Path::State::held ? p.pc - 1 : p.pc].line) +
-                       " waits for " + p.wait.what;
-    const std::string what = p.wait.what;
-    if (what == "mbarrier")
-      return text + " at shared " + hex(p.wait.where) + " parity " + std::to_string(p.wait.detail & 1) + " (" +
-             mbarrier_state(b, static_cast<uint32_t>(p.wait.where) & kSharedOffset) + ")";
-    if (what == "bar.sync") {
-      const NamedBarrier& bar = b.barriers[p.wait.where];
-      return text + " " + std::to_string(p.wait.where) + " (" + std::to_string(bar.threads) + " of " +
-             (bar.expected ? std::to_string(bar.expected) : "all live") + " threads arrived)";
-    }
-    return text + " " + hex(p.wait.where);
-  }
-
   void deadlock() {
-    for (auto& b : blocks_) {
-      const Instr* first = nullptr;
-      std::string text = "deadlock:";
-      int listed = 0, waiting = 0;
-      for (const Warp& w : b->warps)
-        for (const Path& p : w.paths) {
-          ++waiting;
-          const Instr& i = launch_.program->code[p.state == Path::State::held ? p.pc - 1 : p.pc];
-          if (!first) first = &i;
-          if (listed < 6) {
-            text += (listed ? "; " : " ") + describe(*b, w, p);
-            ++listed;
-          }
-        }
-      if (waiting > listed) text += "; and " + std::to_string(waiting - listed) + " more";
-      if (waiting) report_block(*b, first, Kind::deadlock, text);
-    }
+    for (auto& b : blocks_) report_deadlock(*b);
     launch_.stop = true;
   }
 
@@ -197,6 +184,7 @@ class Unit {
 
   Launch& launch_;
   std::vector<std::unique_ptr<Block>> blocks_;
+  Observer observer_;
   uint64_t executed_ = 0;
 };
 

@@ -4,6 +4,7 @@
 
 #include "collective.h"
 #include "mbarrier.h"
+#include "observe.h"
 #include "reduction.h"
 #include "registry.h"
 
@@ -12,6 +13,7 @@ namespace {
 
 constexpr uint32_t kTileAlign = 128;
 constexpr uint32_t kBulkAlign = 16;
+constexpr uint32_t kMaxBulk = (1u << 20) - 16;  // what a tx-count can hold
 
 struct Tile {
   TensorMapImage map;
@@ -58,6 +60,15 @@ Targets targets(Warp& w, const Instr& i, bool multicast, uint32_t mask_op, int l
   return all;
 }
 
+std::vector<Piece> pieces_of(const Tile& tile) {
+  std::vector<Piece> out;
+  const uint64_t size = tile.map.element_bytes();
+  for_tile_rows(tile.map, tile.at, [&](const TileRow& row) {
+    if (row.last > row.first) out.push_back({reinterpret_cast<const uint8_t*>(row.global), (row.last - row.first) * size});
+  });
+  return out;
+}
+
 // imm: rank, multicast, offset and base bytes of the target, offset of the map, offset and base bytes of the barrier.
 // ops: target, map, coordinates, barrier, [mask].
 Step tensor_load(Warp& w, const Instr& i, Mask m) {
@@ -75,6 +86,10 @@ Step tensor_load(Warp& w, const Instr& i, Mask m) {
       const uint32_t signal = multicast ? (barrier & kSharedOffset) | window : barrier;
       if (!shared_at(w, i, lane, to, footprint(tile.map), kTileAlign)) return Step::fault;
       if (!mbarrier_check(w, i, lane, signal)) return Step::fault;
+      if (w.block->observer) {
+        if (window == all.windows.front()) observe_transfer_source(w, i, lane, pieces_of(tile), signal);
+        observe_transfer(w, i, lane, to, footprint(tile.map), signal);
+      }
       w.block->submit([block = w.block, instr = &i, tile, to, signal] {
         load_tile(tile.map, tile.at, shared_owner(*block, to)->smem.data(), to & kSharedOffset);
         shared_mark(*block, to, footprint(tile.map), Proxy::async);
@@ -141,6 +156,11 @@ Step tensor_store(Warp& w, const Instr& i, Mask m) {
     const uint32_t source = address_operand(w, lane, i.ops[1 + rank], i.imm + 3);
     if (!shared_at(w, i, lane, source, footprint(tile.map), kTileAlign)) return Step::fault;
     check_source(w, i, lane, source, tile.map.tile_bytes());
+    if (w.block->observer) {
+      observe_bulk(w);
+      observe_bulk_source(w, i, lane, source, tile.map.tile_bytes());
+      observe_bulk_target(w, i, lane, pieces_of(tile), reduction != 0);
+    }
     enqueue(w, 1u << lane, [block = w.block, tile, source, reduction] {
       std::vector<uint8_t> packed(tile.map.tile_bytes());
       unswizzle_tile(tile.map, block->smem.data(), source & kSharedOffset, packed.data());
@@ -152,8 +172,9 @@ Step tensor_store(Warp& w, const Instr& i, Mask m) {
 
 // Size and alignment rules of plain bulk copies.
 bool bulk_size(Warp& w, const Instr& i, int lane, uint32_t bytes) {
-  if (bytes % kBulkAlign == 0) return true;
-  report(w, i, Kind::illegal, 1u << lane, "cp.async.bulk of " + std::to_string(bytes) + " bytes: not a multiple of 16");
+  if (bytes % kBulkAlign == 0 && bytes <= kMaxBulk) return true;
+  report(w, i, Kind::illegal, 1u << lane,
+         "cp.async.bulk of " + std::to_string(bytes) + " bytes: not a multiple of 16 below 2^20");
   return false;
 }
 
@@ -181,6 +202,10 @@ Step bulk_load(Warp& w, const Instr& i, Mask m) {
       const uint32_t to = multicast ? (target & kSharedOffset) | window : target;
       const uint32_t signal = multicast ? (barrier & kSharedOffset) | window : barrier;
       if (!shared_at(w, i, lane, to, bytes, kBulkAlign) || !mbarrier_check(w, i, lane, signal)) return Step::fault;
+      if (w.block->observer) {
+        observe_transfer_source(w, i, lane, {{source, bytes}}, signal);
+        observe_transfer(w, i, lane, to, bytes, signal);
+      }
       w.block->submit([block = w.block, instr = &i, source, to, signal, bytes] {
         std::memcpy(shared_owner(*block, to)->smem.data() + (to & kSharedOffset), source, bytes);
         shared_mark(*block, to, bytes, Proxy::async);
@@ -204,6 +229,11 @@ Step bulk_store(Warp& w, const Instr& i, Mask m) {
     const uint8_t* source =
         shared_read(w, i, lane, address_operand(w, lane, i.ops[1], i.imm + 4), bytes, kBulkAlign, Proxy::async);
     if (!target || !source) return Step::fault;
+    if (w.block->observer) {
+      observe_bulk(w);
+      observe_bulk_source(w, i, lane, static_cast<uint32_t>(source - w.block->smem.data()), bytes);
+      observe_bulk_target(w, i, lane, {{target, bytes}}, reduction != 0);
+    }
     enqueue(w, 1u << lane, [target, source, bytes, reduction, type] {
       if (reduction == 0) {
         std::memcpy(target, source, bytes);
@@ -219,12 +249,20 @@ Step prefetch(Warp&, const Instr&, Mask) { return Step::next; }
 
 Step commit(Warp& w, const Instr&, Mask m) {
   w.bulk.commit(m);
+  if (w.block->observer) {
+    observe_commit(w, Actor::bulk_read);
+    observe_commit(w, Actor::bulk_write);
+  }
   return Step::next;
 }
 
 // imm: only the sources must have been read, groups that may stay in flight. Lazy stores land here in both forms.
 Step wait_group(Warp& w, const Instr& i, Mask m) {
   w.bulk.wait(m, static_cast<uint32_t>(i.imm[1]));
+  if (w.block->observer) {
+    observe_wait(w, Actor::bulk_read, static_cast<uint32_t>(i.imm[1]));
+    if (!i.imm[0]) observe_wait(w, Actor::bulk_write, static_cast<uint32_t>(i.imm[1]));
+  }
   return Step::next;
 }
 

@@ -1,5 +1,6 @@
 // barrier.cluster.arrive and .wait: all live threads of a cluster.
 #include "interpret.h"
+#include "observe.h"
 #include "registry.h"
 
 namespace tilewright::vgpu {
@@ -21,11 +22,13 @@ void complete(Block& b) {
   if (!r.cluster_arrived || r.cluster_arrived < live_threads(b)) return;
   r.cluster_arrived = 0;
   ++r.cluster_phase;
+  observe_cluster_done(r);
   for (Block* c : b.cluster) c->notify();
 }
 
-Step arrive(Warp& w, const Instr&, Mask m) {
+Step arrive(Warp& w, const Instr& i, Mask m) {
   Block& r = root(*w.block);
+  observe_cluster_arrive(w, i);
   for (Mask left = m; left; left &= left - 1) w.cluster_token[__builtin_ctz(left)] = r.cluster_phase;
   r.cluster_arrived += static_cast<uint32_t>(__builtin_popcount(m));
   complete(*w.block);
@@ -39,6 +42,7 @@ Step wait(Warp& w, const Instr&, Mask m) {
       w.wait_on = {kCluster, r.cluster_arrived, live_threads(*w.block)};
       return Step::retry;
     }
+  observe_cluster_wait(w);
   return Step::next;
 }
 

@@ -4,6 +4,7 @@
 
 #include "address.h"
 #include "interpret.h"
+#include "observe.h"
 #include "registry.h"
 
 namespace tilewright::vgpu {
@@ -119,28 +120,39 @@ uint64_t next_argument(Warp& w, int lane, uint64_t buffer, uint64_t& at, uint64_
   return value;
 }
 
+// Flags, width, precision and length only: snprintf must not see %n, '*' or endless widths of a damaged text.
+bool plain_conversion(const std::string& spec) {
+  return spec.size() <= 12 && spec.find_first_not_of("-+ #0123456789.hlzj", 1) == spec.size() - 1;
+}
+
+// A conversion without its length: the arguments have known types.
+std::string without_length(const std::string& spec) {
+  std::string out;
+  for (char c : spec)
+    if (!std::strchr("hlzj", c)) out += c;
+  return out;
+}
+
 std::string one_conversion(Warp& w, int lane, const std::string& spec, uint64_t buffer, uint64_t& at) {
   char out[512];
   const char kind = spec.back();
   if (kind == '%') return "%";
+  std::string fixed = without_length(spec);
   if (std::strchr("eEfFgGaA", kind)) {
     const uint64_t bits = next_argument(w, lane, buffer, at, 8);
     double value;
     std::memcpy(&value, &bits, 8);
-    std::snprintf(out, sizeof out, spec.c_str(), value);
+    std::snprintf(out, sizeof out, fixed.c_str(), value);
     return out;
   }
   if (kind == 's') {
     const std::string text = read_text(w, next_argument(w, lane, buffer, at, 8));
-    std::snprintf(out, sizeof out, spec.c_str(), text.c_str());
+    std::snprintf(out, sizeof out, fixed.c_str(), text.c_str());
     return out;
   }
   const bool wide = kind == 'p' || spec.find('l') != std::string::npos || spec.find('z') != std::string::npos || spec.find('j') != std::string::npos;
   uint64_t value = next_argument(w, lane, buffer, at, wide ? 8 : 4);
   if (kind == 'p') return hex(value);
-  std::string fixed;
-  for (char c : spec)
-    if (!std::strchr("hlzj", c)) fixed += c;
   fixed.insert(fixed.size() - 1, kind == 'c' ? "" : "ll");
   if (!wide && (kind == 'd' || kind == 'i')) value = static_cast<uint64_t>(static_cast<int64_t>(static_cast<int32_t>(value)));
   if (kind == 'c') std::snprintf(out, sizeof out, fixed.c_str(), static_cast<int>(value));
@@ -159,7 +171,7 @@ std::string format(Warp& w, int lane, const std::string& text, uint64_t buffer) 
     const size_t end = text.find_first_of("diouxXcspeEfFgGaA%", k + 1);
     if (end == std::string::npos) return out + text.substr(k);
     const std::string spec = text.substr(k, end - k + 1);
-    if (spec.find('*') != std::string::npos) return out + text.substr(k);  // widths as arguments are printed raw
+    if (spec.back() != '%' && !plain_conversion(spec)) return out + text.substr(k);  // printed raw
     out += one_conversion(w, lane, spec, buffer, at);
     k = end;
   }
@@ -193,7 +205,13 @@ Step op_assert(Warp& w, const Instr& i, Mask m) {
 // Generic writes before this are seen by the async proxy. Threads fence for the writes that earlier barriers ordered
 // before them, so the whole block counts as fenced.
 Step op_fence_proxy(Warp& w, const Instr&, Mask) {
+  observe_proxy_fence(w);
   for (uint8_t& s : w.block->shadow) s &= static_cast<uint8_t>(~kDirty);
+  return Step::next;
+}
+
+Step op_fence(Warp& w, const Instr& i, Mask) {
+  observe_fence(w, i);
   return Step::next;
 }
 
@@ -209,6 +227,7 @@ void register_control(Registry& r) {
   r.add("nop", op_nop);
   r.add("call.printf", op_printf);
   r.add("call.assert", op_assert);
+  r.add("fence", op_fence);
   r.add("fence.proxy.async", op_fence_proxy);
 }
 

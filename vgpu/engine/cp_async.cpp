@@ -5,6 +5,7 @@
 
 #include "collective.h"
 #include "mbarrier.h"
+#include "observe.h"
 #include "registry.h"
 
 namespace tilewright::vgpu {
@@ -104,6 +105,7 @@ Step cp_async(Warp& w, const Instr& i, Mask m) {
   Copy copy;
   if (!prepare(w, i, m, copy)) return Step::fault;
   const auto size = static_cast<uint32_t>(i.imm[6]);
+  if (w.block->observer) observe_cp_async(w, i, m, copy.target, copy.source, copy.bytes, size);
   if (!w.launch().lazy()) {
     land(*w.block, copy, size, m);
     w.cp_async.add(m, {});
@@ -115,17 +117,20 @@ Step cp_async(Warp& w, const Instr& i, Mask m) {
 
 Step commit(Warp& w, const Instr&, Mask m) {
   w.cp_async.commit(m);
+  if (w.block->observer) observe_commit(w, Actor::cp_async);
   return Step::next;
 }
 
 // imm: groups that may stay in flight.
 Step wait_group(Warp& w, const Instr& i, Mask m) {
   w.cp_async.wait(m, static_cast<uint32_t>(i.imm[0]));
+  if (w.block->observer) observe_wait(w, Actor::cp_async, static_cast<uint32_t>(i.imm[0]));
   return Step::next;
 }
 
 Step wait_all(Warp& w, const Instr&, Mask m) {
   w.cp_async.wait_all(m);
+  if (w.block->observer) observe_wait_all(w, Actor::cp_async);
   return Step::next;
 }
 
@@ -137,6 +142,10 @@ Step arrive(Warp& w, const Instr& i, Mask m) {
     const int lane = w.first_lane(left);
     if (!shared_address(w, i, lane, i.ops[0], i.imm[2], i.imm[3], i.imm[0] != 0, barriers[lane])) return Step::fault;
     if (!mbarrier_check(w, i, lane, barriers[lane])) return Step::fault;
+    if (w.block->observer) {
+      observe_mbarrier_use(w, i, lane, barriers[lane]);
+      observe_copies_arrive(w, barriers[lane]);
+    }
     if (!i.imm[1]) mbarrier_announce(*w.block, i, barriers[lane]);
   }
   w.block->submit([warp = &w, instr = &i, barriers, m] {

@@ -30,7 +30,17 @@ std::string hex(uint64_t value) {
 }
 
 void report(Warp& w, const Instr& i, Kind kind, Mask lanes, const std::string& message) {
-  Finding f{kind, message, {w.block->x, w.block->y, w.block->z}};
+  report_pair(w, i, kind, lanes, message, {});
+}
+
+void report_pair(Warp& w, const Instr& i, Kind kind, Mask lanes, const std::string& message, const Site& other) {
+  Finding f{};
+  f.kind = kind;
+  f.message = message;
+  f.block[0] = w.block->x;
+  f.block[1] = w.block->y;
+  f.block[2] = w.block->z;
+  f.other = other;
   f.warp = static_cast<int32_t>(w.index);
   f.lane = lanes ? w.first_lane(lanes) : -1;
   f.line = i.line;
@@ -38,7 +48,12 @@ void report(Warp& w, const Instr& i, Kind kind, Mask lanes, const std::string& m
 }
 
 void report_block(Block& b, const Instr* i, Kind kind, const std::string& message) {
-  Finding f{kind, message, {b.x, b.y, b.z}};
+  Finding f{};
+  f.kind = kind;
+  f.message = message;
+  f.block[0] = b.x;
+  f.block[1] = b.y;
+  f.block[2] = b.z;
   f.line = i ? i->line : 0;
   record(*b.launch, kind, f.line, std::move(f));
 }

@@ -18,6 +18,8 @@ void run_grid(Launch& launch);
 // Barriers without a thread count complete when the live threads have arrived (barrier.cpp).
 void recheck_barriers(Block& b);
 void recheck_cluster(Block& b);
+// Reports what every path of a stuck block waits for (deadlock.cpp).
+void report_deadlock(Block& b);
 
 Step op_bra(Warp& w, const Instr& i, Mask m);
 

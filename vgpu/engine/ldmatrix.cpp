@@ -1,5 +1,6 @@
 // ldmatrix, stmatrix, movmatrix: 8x8 matrices of 16-bit elements between shared memory and fragment registers.
 #include "collective.h"
+#include "observe.h"
 #include "registry.h"
 
 namespace tilewright::vgpu {
@@ -24,13 +25,16 @@ Step ldmatrix(Warp& w, const Instr& i, Mask m) {
   const int matrices = static_cast<int>(i.imm[0]);
   const uint32_t base = i.ops[matrices];
   uint8_t loaded[4][kMatrixBytes];
+  Pointers rows;
   for (int lane = 0; lane < 8 * matrices; ++lane) {
     uint32_t address;
     if (!shared_address(w, i, lane, base, i.imm[3], i.imm[4], i.imm[2] != 0, address)) return Step::fault;
     const uint8_t* row = shared_chunk(w, i, lane, address, Proxy::generic);
     if (!row) return Step::fault;
+    rows.at[lane] = const_cast<uint8_t*>(row);
     std::memcpy(loaded[lane >> 3] + (lane & 7) * kRowBytes, row, kRowBytes);
   }
+  if (w.block->observer) observe_rows(w, i, kFull >> (32 - 8 * matrices), rows, false);
   for (int matrix = 0; matrix < matrices; ++matrix) {
     if (i.imm[1]) {
       transpose(loaded[matrix], w.r32(i.ops[matrix]));
@@ -45,6 +49,7 @@ Step ldmatrix(Warp& w, const Instr& i, Mask m) {
 Step stmatrix(Warp& w, const Instr& i, Mask m) {
   if (!whole_warp(w, i, m)) return Step::fault;
   const int matrices = static_cast<int>(i.imm[0]);
+  Pointers rows;
   for (int matrix = 0; matrix < matrices; ++matrix) {
     uint8_t stored[kMatrixBytes];
     if (i.imm[1]) {
@@ -58,9 +63,11 @@ Step stmatrix(Warp& w, const Instr& i, Mask m) {
       if (!shared_address(w, i, lane, i.ops[0], i.imm[3], i.imm[4], i.imm[2] != 0, address)) return Step::fault;
       uint8_t* target = shared_write(w, i, lane, address, kRowBytes, kRowBytes);
       if (!target) return Step::fault;
+      rows.at[lane] = target;
       std::memcpy(target, stored + row * kRowBytes, kRowBytes);
     }
   }
+  if (w.block->observer) observe_rows(w, i, kFull >> (32 - 8 * matrices), rows, true);
   return Step::next;
 }
 

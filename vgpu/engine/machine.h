@@ -49,6 +49,7 @@ struct Instr {
   uint16_t op_count = 0;
   uint16_t imm_count = 0;
   uint32_t handler = 0;  // index into the registry, for names and counts
+  uint64_t traits = 0;   // memory order, scope, class and FLOPs: vgpu/ptx/traits.py
 };
 
 // What a parked path waits for, kept as data and turned into text only for a deadlock report.
@@ -87,6 +88,7 @@ enum class Kind : uint8_t {
   illegal,          // an instruction used against its rules (operands, alignment of descriptors, ...)
   assertion,        // __assertfail, trap
   runaway,          // instruction budget exhausted
+  race,             // two accesses that nothing orders, one of them a write
 };
 
 // Who reads or writes shared memory: ordinary instructions (also cp.async), or TMA and wgmma.
@@ -107,6 +109,7 @@ struct Warp {
   std::vector<Path> paths;
   size_t current = 0;  // path being run
   bool yielded = false;
+  uint32_t merges = 0;  // how often paths met
   uint64_t lead = 0;   // instructions run since another path of the warp had its turn
   uint64_t cluster_token[kLanes] = {};  // phase of the cluster barrier at each lane's arrival
   Wait wait_on;        // set before returning Step::retry or Step::hold
@@ -152,6 +155,18 @@ struct Arrival {
   bool waits;
 };
 
+// Who arrived on an mbarrier, for deadlock reports.
+struct MBarrierArrival {
+  uint32_t rank, warp;
+  const Instr* instr;
+  uint64_t phase;     // of the last arrival
+  uint64_t arrivals;  // in that phase
+};
+struct MBarrierLog {
+  uint64_t phase = 0;
+  std::vector<MBarrierArrival> arrivals;  // one a warp
+};
+
 // Barrier 0..15 of a block.
 struct NamedBarrier {
   uint32_t expected = 0;  // threads that complete it, 0 = all live threads
@@ -173,6 +188,8 @@ struct Block {
   uint64_t event = 0;
   NamedBarrier barriers[16];
   std::map<uint32_t, const Instr*> mbarriers;  // initialised mbarriers by shared offset (value: their init)
+  std::map<uint32_t, MBarrierLog> mbarrier_logs;
+  struct Observer* observer = nullptr;  // optional checks (observe.h)
   std::deque<std::function<void()>> in_flight;  // deferred block-level asynchronous work (TMA)
   uint64_t random = 0;
   std::shared_ptr<struct PanelCache> panels;  // matrix operands shared by the warps of a warpgroup (wgmma.cpp)
@@ -186,6 +203,13 @@ struct Block {
 // --- findings -------------------------------------------------------------------------------------------------
 // Reports once per (kind, instruction); `lanes` are the lanes at fault. Never throws, thread safe.
 void report(Warp& w, const Instr& i, Kind kind, Mask lanes, const std::string& message);
+// Same, with the other access of a race.
+struct Site {
+  uint32_t block[3] = {};
+  int32_t warp = -1, lane = -1;
+  uint32_t line = 0;  // 0: none
+};
+void report_pair(Warp& w, const Instr& i, Kind kind, Mask lanes, const std::string& message, const Site& other);
 void report_block(Block& b, const Instr* i, Kind kind, const std::string& message);
 std::string hex(uint64_t value);
 

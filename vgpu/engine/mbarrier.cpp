@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "collective.h"
+#include "observe.h"
 #include "registry.h"
 
 namespace tilewright::vgpu {
@@ -55,7 +56,11 @@ bool settle(Block& owner, uint32_t address, MBarrier b) {
     b.phase = (b.phase + 1) & 7;
   }
   store(owner, address, b);
-  if (complete) wake(owner);
+  if (complete) {
+    ++owner.mbarrier_logs[address & kSharedOffset].phase;
+    observe_mbarrier_phase(owner, address);
+    wake(owner);
+  }
   return complete;
 }
 
@@ -92,6 +97,8 @@ Step init(Warp& w, const Instr& i, Mask m) {
     fresh.pending = fresh.expected = count;
     store(*w.block, address, fresh);
     w.block->mbarriers[address & kSharedOffset] = &i;
+    w.block->mbarrier_logs[address & kSharedOffset] = {};
+    observe_mbarrier_init(w, i, lane, address);
   }
   return Step::next;
 }
@@ -102,14 +109,33 @@ Step inval(Warp& w, const Instr& i, Mask m) {
   });
 }
 
+void log_arrival(Warp& w, const Instr& i, Block& owner, uint32_t address, uint32_t count) {
+  MBarrierLog& log = owner.mbarrier_logs[address & kSharedOffset];
+  for (MBarrierArrival& a : log.arrivals) {
+    if (a.rank != w.block->rank || a.warp != w.index) continue;
+    a.arrivals = (a.phase == log.phase ? a.arrivals : 0) + count;
+    a.phase = log.phase;
+    a.instr = &i;
+    return;
+  }
+  log.arrivals.push_back({w.block->rank, w.index, &i, log.phase, count});
+}
+
 // imm: generic, expect_tx, noComplete, drop, has state operand, offset, base bytes. ops: [state], address, [number].
 // With expect_tx the number is bytes, else the count of arrivals.
 Step arrive(Warp& w, const Instr& i, Mask m) {
   const uint32_t at = i.imm[4] ? 1 : 0;
   const bool expect = i.imm[1] != 0, has_number = i.op_count > at + 1u;
+  uint32_t last = ~0u;
   return for_barriers(w, i, m, i.ops[at], i.imm + 5, [&](int lane, uint32_t address) {
     Block& owner = *shared_owner(*w.block, address);
     const uint32_t number = has_number ? w.r32(i.ops[at + 1])[lane] : 1;
+    log_arrival(w, i, owner, address, expect ? 1 : number);
+    if (w.block->observer) {
+      observe_mbarrier_use(w, i, lane, address);
+      if (address != last) observe_mbarrier_arrive(w, i, address);
+      last = address;
+    }
     if (at) w.r64(i.ops[0])[lane] = load(owner, address).pack();
     if (i.imm[3]) {
       MBarrier b = load(owner, address);
@@ -120,6 +146,7 @@ Step arrive(Warp& w, const Instr& i, Mask m) {
     const uint32_t phase = load(owner, address).phase;
     mbarrier_arrive(*w.block, i, address, expect ? 1 : number);
     const bool completed = load(owner, address).phase != phase;
+    if (completed) last = ~0u;
     if (i.imm[2] && completed) misuse(owner, i, address, "a .noComplete arrival completed the phase");
   });
 }
@@ -170,13 +197,17 @@ Step poll(Warp& w, uint32_t address) {
 // imm: generic, parity, parks, offset, base bytes. ops: predicate, address, parity or state, [time limit].
 Step wait(Warp& w, const Instr& i, Mask m) {
   Mask done = 0;
-  uint32_t pending_address = 0, pending_phase = 0;
+  uint32_t pending_address = 0, pending_phase = 0, last = ~0u, used = ~0u;
   bool wrong = false;
   const Step step = for_barriers(w, i, m, i.ops[1], i.imm + 3, [&](int lane, uint32_t address) {
+    if (w.block->observer && address != used) observe_mbarrier_use(w, i, lane, address);
+    used = address;
     const Test result = test(w, i, lane, address);
     wrong = wrong || overrun(w, i, lane, address, result.phase);
     if (result.done) {
       done |= 1u << lane;
+      if (w.block->observer && address != last) observe_mbarrier_wait(w, i, address);
+      last = address;
     } else {
       pending_address = address;
       pending_phase = result.phase;

@@ -3,6 +3,7 @@
 
 #include "address.h"
 #include "lanes.h"
+#include "observe.h"
 #include "registry.h"
 
 namespace tilewright::vgpu {
@@ -53,7 +54,10 @@ Step load(Warp& w, const Instr& i, Mask m) {
   Pointers p;
   addresses(w, i.ops[count], i.imm[4], i.imm[5], address);
   if (!locate(w, i, m, kSpace, address, bytes * count, false, p)) return Step::fault;
+  const bool watched = w.block->observer && kSpace != Space::local && kSpace != Space::param;
+  if (watched) observe_load(w, i, m, p, bytes * count);
   for (uint32_t k = 0; k < count; ++k) load_element(w, i.ops[k], i.imm[3], m, p, bytes * k, bytes, i.imm[1] != 0);
+  if (watched) observed_load(w, i, m, p);
   return Step::next;
 }
 
@@ -77,6 +81,8 @@ Step store(Warp& w, const Instr& i, Mask m) {
   Pointers p;
   addresses(w, i.ops[0], i.imm[2], i.imm[3], address);
   if (!locate(w, i, m, kSpace, address, bytes * count, true, p)) return Step::fault;
+  if (w.block->observer && kSpace != Space::local)
+    observe_store(w, i, m, p, bytes * count, {i.ops + 1, bytes, i.imm[4] == 8});
   for (uint32_t k = 0; k < count; ++k) store_element(w, i.ops[1 + k], i.imm[4], m, p, bytes * k, bytes);
   return Step::next;
 }

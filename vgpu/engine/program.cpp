@@ -20,6 +20,7 @@ Decoded read_words(const int64_t* words, size_t count) {
     r.guard = static_cast<int32_t>(words[at + 1]);
     r.line = static_cast<uint32_t>(words[at + 2]);
     r.flags = static_cast<uint8_t>(words[at + 3]);
+    r.traits = static_cast<uint64_t>(words[at + 3]) >> 8;
     r.op_count = static_cast<uint32_t>(words[at + 4]);
     r.imm_count = static_cast<uint32_t>(words[at + 5]);
     at += 6;
@@ -78,9 +79,11 @@ std::shared_ptr<Program> build_program(const ProgramInput& input) {
     Instr i;
     i.run = registry().at(r.handler);
     i.handler = r.handler;
+    if (r.traits >> 5 & 1) i.run = registry().at(registry().index("fence"));  // a fence of memory order
     i.ops = program->ops.data() + r.first_op;
     i.imm = program->imms.data() + r.first_imm;
     i.guard = r.guard;
+    i.traits = r.traits;
     i.line = r.line;
     i.op_count = static_cast<uint16_t>(r.op_count);
     i.imm_count = static_cast<uint16_t>(r.imm_count);

@@ -34,6 +34,7 @@ struct RawInstr {
   int32_t guard;  // predicate index << 1 | negated, -1 = none
   uint32_t line;
   uint8_t flags;
+  uint64_t traits;
   uint32_t first_op, op_count;
   uint32_t first_imm, imm_count;
 };

@@ -57,6 +57,15 @@ const Special kSpecials[] = {
     {"%lanemask_le", [](const Where& w) -> uint64_t { return lanemask(w, "le"); }},
     {"%lanemask_gt", [](const Where& w) -> uint64_t { return lanemask(w, "gt"); }},
     {"%lanemask_ge", [](const Where& w) -> uint64_t { return lanemask(w, "ge"); }},
+    {"%envreg0", [](const Where&) -> uint64_t { return 0; }},
+    {"%envreg1", [](const Where& w) -> uint64_t { return w.launch->workspace >> 32; }},
+    {"%envreg2", [](const Where& w) -> uint64_t { return w.launch->workspace & 0xffffffffu; }},
+    // Shared memory that the system keeps for itself is not modelled: an access beyond the block is a finding.
+    {"%reserved_smem_offset_begin", [](const Where& w) -> uint64_t { return w.launch->shared_bytes; }},
+    {"%reserved_smem_offset_end", [](const Where& w) -> uint64_t { return w.launch->shared_bytes; }},
+    {"%reserved_smem_offset_cap", [](const Where& w) -> uint64_t { return w.launch->shared_bytes; }},
+    {"%reserved_smem_offset_0", [](const Where& w) -> uint64_t { return w.launch->shared_bytes; }},
+    {"%reserved_smem_offset_1", [](const Where& w) -> uint64_t { return w.launch->shared_bytes; }},
     {"%dynamic_smem_size", [](const Where& w) -> uint64_t { return w.launch->dynamic_bytes; }},
     {"%total_smem_size", [](const Where& w) -> uint64_t { return w.launch->shared_bytes; }},
     {"%aggr_smem_size", [](const Where& w) -> uint64_t { return w.launch->shared_bytes; }},
@@ -107,6 +116,7 @@ void start_warp(Launch& launch, Warp& w, uint32_t threads) {
   w.unfinished = 0;
   w.yielded = false;
   w.lead = 0;
+  w.merges = 0;
   std::fill(w.cluster_token, w.cluster_token + kLanes, 0);
   w.cp_async.clear();
   w.bulk.clear();
@@ -167,6 +177,7 @@ void start_block(Launch& launch, Block& b, uint64_t unit, uint32_t rank) {
   b.smem.resize(launch.shared_bytes);
   b.shadow.assign(launch.shared_bytes, 0);
   b.mbarriers.clear();
+  b.mbarrier_logs.clear();
   b.in_flight.clear();
   for (NamedBarrier& bar : b.barriers) bar = NamedBarrier{};
   b.warps.resize(where.warps);

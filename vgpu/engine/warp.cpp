@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "interpret.h"
+#include "observe.h"
 
 namespace tilewright::vgpu {
 namespace {
@@ -29,6 +30,7 @@ void merge(Warp& w) {
       continue;
     }
     a.mask |= b.mask;
+    ++w.merges;
     if (k < w.current) --w.current;
     w.paths.erase(w.paths.begin() + static_cast<std::ptrdiff_t>(k));
   }
@@ -128,7 +130,12 @@ void after(Warp& w, const Program& p, const Instr& i, size_t pc, Mask m, Taint t
   }
 }
 
-template <bool kTracked>
+void count_run(Observer& o, uint32_t pc, Mask m) {
+  ++o.tallies[pc].runs;
+  o.tallies[pc].lanes += static_cast<uint64_t>(__builtin_popcount(m));
+}
+
+template <bool kTracked, bool kCounted>
 uint64_t run_path(Warp& w, uint64_t quantum) {
   const Program& program = *w.launch().program;
   const Instr* code = program.code.data();
@@ -143,11 +150,13 @@ uint64_t run_path(Warp& w, uint64_t quantum) {
     Taint taint;
     if (kTracked) taint = before(w, program, i, pc, mask, m);
     if (m == 0) {
+      if (kCounted) count_run(*w.block->observer, pc, m);
       ++pc;
       continue;
     }
     w.path().pc = pc;
     const Step step = i.run(w, i, m);
+    if (kCounted && step != Step::retry) count_run(*w.block->observer, pc, m);
     if (kTracked && (step == Step::next || step == Step::yield)) after(w, program, i, pc, m, taint);
     if (step == Step::next) {
       ++pc;
@@ -182,12 +191,15 @@ bool warp_done(const Warp& w) { return w.paths.empty(); }
 bool run_warp(Warp& w, uint64_t quantum) {
   bool any = false;
   const bool tracked = w.launch().tracked;
+  const bool counted = w.block->observer && !w.block->observer->tallies.empty();
+  const auto run = tracked ? (counted ? run_path<true, true> : run_path<true, false>)
+                           : (counted ? run_path<false, true> : run_path<false, false>);
   uint64_t ran = 0;
   w.yielded = false;
   while (!w.paths.empty() && ran < quantum && !w.yielded && !w.launch().stop.load(std::memory_order_relaxed)) {
     if (!choose(w)) break;
     any = true;
-    const uint64_t now = tracked ? run_path<true>(w, quantum - ran) : run_path<false>(w, quantum - ran);
+    const uint64_t now = run(w, quantum - ran);
     w.lead = w.paths.size() > 1 ? w.lead + now : 0;
     ran += now;
   }

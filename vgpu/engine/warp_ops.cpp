@@ -20,16 +20,31 @@ bool is_member(Warp& w, const Instr& i, Mask members, Mask m) {
   return false;
 }
 
+// Runs `body` for each set of lanes with the same member mask (operand `op`): tiles of a warp may stand at one
+// instruction together. Nothing runs before every set is complete.
+template <class Body>
+Step each_group(Warp& w, const Instr& i, Mask m, uint32_t op, const char* what, Body body) {
+  const uint32_t* named = w.r32(op);
+  Mask groups[kLanes], members[kLanes];
+  int count = 0;
+  for (Mask left = m; left; left &= ~groups[count - 1]) {
+    members[count] = named[w.first_lane(left)];
+    groups[count] = 0;
+    for (Mask k = left; k; k &= k - 1)
+      if (named[__builtin_ctz(k)] == members[count]) groups[count] |= 1u << __builtin_ctz(k);
+    ++count;
+  }
+  for (int k = 0; k < count; ++k) {
+    if (!is_member(w, i, members[k], groups[k])) return Step::fault;
+    if (!together(w, members[k], groups[k], what)) return Step::retry;
+  }
+  for (int k = 0; k < count; ++k) body(groups[k], members[k]);
+  return Step::next;
+}
+
 enum Shuffle : int64_t { kUp, kDown, kButterfly, kIndex };
 
-// ops: d, p, a, b, c [, members]. imm: mode, has members.
-Step shfl(Warp& w, const Instr& i, Mask m) {
-  const int first = w.first_lane(m);
-  if (i.imm[1]) {
-    const Mask members = w.r32(i.ops[5])[first];
-    if (!is_member(w, i, members, m)) return Step::fault;
-    if (!together(w, members, m, "shfl.sync")) return Step::retry;
-  }
+void shuffle(Warp& w, const Instr& i, Mask m) {
   uint32_t* d = w.r32(i.ops[0]);
   uint32_t a[kLanes];
   std::memcpy(a, w.r32(i.ops[2]), sizeof a);
@@ -54,35 +69,37 @@ Step shfl(Warp& w, const Instr& i, Mask m) {
   });
   w.set_pred(i.ops[1], valid, m);
   if (missing) report(w, i, Kind::illegal, missing, "reads a lane that does not execute it");
+}
+
+// ops: d, p, a, b, c [, members]. imm: mode, has members.
+Step shfl(Warp& w, const Instr& i, Mask m) {
+  if (i.imm[1]) return each_group(w, i, m, i.ops[5], "shfl.sync", [&](Mask group, Mask) { shuffle(w, i, group); });
+  shuffle(w, i, m);
   return Step::next;
 }
 
 enum Vote : int64_t { kAll, kAny, kUni, kBallot };
 
-// ops: d, source predicate [, members]. imm: mode, has members.
-Step vote(Warp& w, const Instr& i, Mask m) {
-  if (i.imm[1]) {
-    const Mask members = w.r32(i.ops[2])[w.first_lane(m)];
-    if (!is_member(w, i, members, m)) return Step::fault;
-    if (!together(w, members, m, "vote.sync")) return Step::retry;
-  }
+void count_votes(Warp& w, const Instr& i, Mask m) {
   const Mask yes = w.pred(i.ops[1]) & m;
   if (i.imm[0] == kBallot) {
     uint32_t* d = w.r32(i.ops[0]);
     each_lane(m, [&](int l) { d[l] = yes; });
-    return Step::next;
+    return;
   }
   const bool r = i.imm[0] == kAll ? yes == m : i.imm[0] == kAny ? yes != 0 : yes == m || yes == 0;
   w.set_pred(i.ops[0], r ? kFull : 0, m);
+}
+
+// ops: d, source predicate [, members]. imm: mode, has members.
+Step vote(Warp& w, const Instr& i, Mask m) {
+  if (i.imm[1]) return each_group(w, i, m, i.ops[2], "vote.sync", [&](Mask group, Mask) { count_votes(w, i, group); });
+  count_votes(w, i, m);
   return Step::next;
 }
 
-// ops: d, p, a, members. imm: all (else any).
 template <class T>
-Step match(Warp& w, const Instr& i, Mask m) {
-  const Mask members = w.r32(i.ops[3])[w.first_lane(m)];
-  if (!is_member(w, i, members, m)) return Step::fault;
-  if (!together(w, members, m, "match.sync")) return Step::retry;
+void match_group(Warp& w, const Instr& i, Mask m) {
   uint32_t* d = w.r32(i.ops[0]);
   T a[kLanes];
   std::memcpy(a, slot<T>(w, i.ops[2]), sizeof a);
@@ -93,7 +110,12 @@ Step match(Warp& w, const Instr& i, Mask m) {
   const bool all = same[w.first_lane(m)] == m;
   each_lane(m, [&](int l) { d[l] = i.imm[0] ? (all ? m : 0) : same[l]; });
   if (i.imm[0]) w.set_pred(i.ops[1], all ? kFull : 0, m);
-  return Step::next;
+}
+
+// ops: d, p, a, members. imm: all (else any).
+template <class T>
+Step match(Warp& w, const Instr& i, Mask m) {
+  return each_group(w, i, m, i.ops[3], "match.sync", [&](Mask group, Mask) { match_group<T>(w, i, group); });
 }
 
 struct Add {
@@ -118,28 +140,23 @@ struct Extreme {
 // ops: d, a, members.
 template <class Op>
 Step redux(Warp& w, const Instr& i, Mask m) {
-  const int first = w.first_lane(m);
-  const Mask members = w.r32(i.ops[2])[first];
-  if (!is_member(w, i, members, m)) return Step::fault;
-  if (!together(w, members, m, "redux.sync")) return Step::retry;
-  const uint32_t* a = w.r32(i.ops[1]);
-  uint32_t r = a[first];
-  for (Mask left = m & (m - 1); left; left &= left - 1) r = Op::f(r, a[__builtin_ctz(left)]);
-  uint32_t* d = w.r32(i.ops[0]);
-  each_lane(m, [&](int l) { d[l] = r; });
-  return Step::next;
+  return each_group(w, i, m, i.ops[2], "redux.sync", [&](Mask group, Mask) {
+    const uint32_t* a = w.r32(i.ops[1]);
+    uint32_t r = a[w.first_lane(group)];
+    for (Mask left = group & (group - 1); left; left &= left - 1) r = Op::f(r, a[__builtin_ctz(left)]);
+    uint32_t* d = w.r32(i.ops[0]);
+    each_lane(group, [&](int l) { d[l] = r; });
+  });
 }
 
 // ops: d, p, members. The lowest member is the leader.
 Step elect(Warp& w, const Instr& i, Mask m) {
-  const Mask members = w.r32(i.ops[2])[w.first_lane(m)];
-  if (!is_member(w, i, members, m)) return Step::fault;
-  if (!together(w, members, m, "elect.sync")) return Step::retry;
-  const int leader = w.first_lane(members & w.exist & ~w.exited);
-  uint32_t* d = w.r32(i.ops[0]);
-  each_lane(m, [&](int l) { d[l] = static_cast<uint32_t>(leader); });
-  w.set_pred(i.ops[1], 1u << leader, m);
-  return Step::next;
+  return each_group(w, i, m, i.ops[2], "elect.sync", [&](Mask group, Mask members) {
+    const int leader = w.first_lane(members & w.exist & ~w.exited);
+    uint32_t* d = w.r32(i.ops[0]);
+    each_lane(group, [&](int l) { d[l] = static_cast<uint32_t>(leader); });
+    w.set_pred(i.ops[1], 1u << leader, group);
+  });
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "collective.h"
+#include "observe.h"
 #include "registry.h"
 #include "swizzle.h"
 #include "wgmma_math.h"
@@ -163,10 +164,30 @@ bool decode_operands(Warp& w, const Instr& i, Wgmma& op) {
   return true;
 }
 
+void watch_group(Probe& p, const MatrixDescriptor& matrix, bool transposed, uint32_t group) {
+  if (transposed) {
+    for (uint32_t k = 0; k < 16; ++k) observe_chunk(p, matrix.column_chunk(group, k));
+    return;
+  }
+  for (uint32_t row = 0; row < 8; ++row)
+    for (uint32_t chunk = 0; chunk < kWgmmaChunks; ++chunk) observe_chunk(p, matrix.row_chunk(8 * group + row, chunk));
+}
+
+// Each warp reads its own rows of A; the four share B, a quarter of it stands for each.
+void watch_operands(Warp& w, const Instr& i, const Wgmma& op) {
+  Probe p = begin_wgmma(w, i);
+  const uint32_t rank = w.index % 4;
+  if (!op.a_in_registers)
+    for (uint32_t half = 0; half < 2; ++half) watch_group(p, op.a_matrix, op.transpose_a, 2 * rank + half);
+  const uint32_t groups = static_cast<uint32_t>(op.columns) / 8;
+  for (uint32_t group = rank; group < groups; group += 4) watch_group(p, op.b_matrix, op.transpose_b, group);
+}
+
 Step mma_async(Warp& w, const Instr& i, Mask m) {
   if (!issuable(w, i, m)) return Step::fault;
   Wgmma op;
   if (!decode_operands(w, i, op)) return Step::fault;
+  if (w.block->observer && w.block->observer->race) watch_operands(w, i, op);
   if (!w.launch().lazy()) {
     multiply(w, i, op, shared_b(w, i, op));
     w.wgmma.add(m, {});
@@ -189,12 +210,14 @@ Step fence(Warp& w, const Instr& i, Mask m) {
 Step commit(Warp& w, const Instr& i, Mask m) {
   if (!whole_warp(w, i, m)) return Step::fault;
   w.wgmma.commit(m);
+  if (w.block->observer) observe_commit(w, Actor::wgmma);
   return Step::next;
 }
 
 Step wait_group(Warp& w, const Instr& i, Mask m) {
   if (!whole_warp(w, i, m)) return Step::fault;
   w.wgmma.wait(m, static_cast<uint32_t>(i.imm[0]));
+  if (w.block->observer) observe_wait(w, Actor::wgmma, static_cast<uint32_t>(i.imm[0]));
   return Step::next;
 }
 

@@ -86,5 +86,8 @@ def plan_for(opcode: str, shape: tuple[str, ...]) -> Plan:
         decode = DECODERS.get(op.root)
         if decode is None:
             raise UnsupportedInstruction(f"{opcode} is not run by the virtual GPU")
-        plan = _plans[opcode, shape] = decode(op, shape)
+        try:
+            plan = _plans[opcode, shape] = decode(op, shape)
+        except IndexError:  # decoders look at the operands they need
+            raise op.refuse(f"has {len(shape)} operands") from None
     return plan

@@ -48,7 +48,7 @@ def decode_cvt(op: Opcode, shape: tuple[str, ...]) -> Plan:
 
 def _operand(t: str) -> str:
     """Any register at least as wide as the type will do; its bytes become imm 4 (destination) or 5 (source)."""
-    return f"{_REGISTER.get(t, t)}?"
+    return f"{t}?"
 
 
 def _packed(op: Opcode, to: str, source: str, mode: str, flags: int, shape: tuple[str, ...]) -> Plan:

@@ -4,15 +4,30 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .. import _engine
 from ..errors import UnsupportedInstruction
 from .decode import plan_for, shape_of
-from .operands import INDEX, READ, SINK32, SINK64, VALUE, Encode, Names, Symbol, literal, make_encoder, predicate_word
+from .operands import (
+    INDEX,
+    READ,
+    SINK32,
+    SINK64,
+    VALUE,
+    Encode,
+    Names,
+    Symbol,
+    literal,
+    make_encoder,
+    predicate_word,
+    signed_offset,
+)  # fmt: skip
 from .parse import TYPE_BYTES, Function, Module, Parameter, Variable, parse_variables, syntax_error
 from .plan import Plan
 from .source import source_chain
+from .traits import traits_of
 
 _STATEMENT = re.compile(r"(?:@\s*(!?)\s*([\w%$]+)\s+)?([a-z][\w.:]*(?:\s+\.[\w:.]+)*)\s*(.*)", re.S)
 _OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|\([^)]*\)|[^,\s][^,]*")
@@ -32,7 +47,10 @@ _NEEDS_DEFINED = (
     "wgmma",
 )
 _HANDLERS: dict[str, int] = _engine.handlers()
-_EXTERNALS = {"vprintf": "call.printf", "__assertfail": "call.assert"}
+# Functions of the device runtime, with the bytes of their arguments.
+_EXTERNALS = {"vprintf": ("call.printf", (8, 8)), "__assertfail": ("call.assert", (8, 8, 4, 8, 8))}
+_MAX_LOCAL = 1 << 19
+_MAX_CALLS = 200
 
 
 @dataclass(frozen=True)
@@ -88,7 +106,7 @@ class Encoder:
         self.static_shared = self._place_variables()
         for function in self.functions[1:]:
             for p in (*function.parameters, *function.results):
-                self._local(p.name, p.size, p.align)
+                self._local(p.name, p.size, p.align, function.line)
 
     def run(self) -> Kernel:
         """The encoded kernel."""
@@ -137,11 +155,13 @@ class Encoder:
                 self.symbols[v.name] = Symbol("shared", size)
         return size
 
-    def _local(self, name: str, size: int, align: int) -> None:
+    def _local(self, name: str, size: int, align: int, line: int) -> None:
         align = max(align, 8)
         self.local_bytes = -(-self.local_bytes // align) * align
-        self.symbols[name] = Symbol("local", self.local_bytes)
-        self.local_bytes += max(size, 1)
+        self.symbols[name] = Symbol("local", self.local_bytes, size)
+        self.local_bytes += max(size, 8)
+        if self.local_bytes > _MAX_LOCAL:
+            raise syntax_error(f"{name} exceeds the {_MAX_LOCAL} bytes of local memory of a thread", line)
 
     def _variable_tuples(self) -> list[tuple[str, int, int, bytes, list[tuple[int, int, int]]]]:
         numbers = {v.name: k for k, v in enumerate(self.variables)}
@@ -198,7 +218,10 @@ class Encoder:
     # --- statements ---------------------------------------------------------------------------------------------
     def _emit(self, handler: int, guard: int, line: int, flags: int, ops: list[int], imms: list[int]) -> int:
         """Appends an instruction; the index of its first imm in the code."""
-        self.code.extend((handler, guard, line, flags, len(ops), len(imms), *ops, *imms))
+        try:
+            self.code.extend((handler, guard, line, flags, len(ops), len(imms), *ops, *imms))
+        except OverflowError:
+            raise syntax_error("a number has more than 64 bits", line) from None
         self.pc += 1
         return len(self.code) - len(imms)
 
@@ -239,21 +262,23 @@ class Encoder:
             self.names.declare(text, line)
         elif word in (".local", ".param"):
             for v in parse_variables(text, line):
-                self._local(v.name, v.size, v.align)
+                self._local(v.name, v.size, v.align, line)
         elif word not in (".shared", ".pragma", ".branchtargets", ".calltargets", ".callprototype"):
             raise syntax_error(f"directive {word} does not belong in a body", line, text)
 
     def _instruction(self, opcode: str, rest: str, guard: int, line: int) -> None:
-        if opcode.startswith("call"):
+        if opcode in ("call", "call.uni"):
             self._call(rest, guard, line)
             return
-        if opcode.startswith("brx.idx"):
+        if opcode in ("brx.idx", "brx.idx.uni"):
             self._switch(rest, guard, line)
             return
         if "{" in rest or "[" in rest:
             operands = [o.strip() for o in _OPERAND.findall(rest)]
         else:
             operands = [o.strip() for o in rest.split(",")] if rest else []
+        if "" in operands:
+            raise syntax_error("an operand is missing", line, f"{opcode} {rest}")
         if ".param" in opcode:
             opcode = self._param_space(opcode, operands)
         compiled = self._compile(opcode, shape_of(operands))
@@ -292,8 +317,12 @@ class Encoder:
         encoders = [None if d == "label" else make_encoder(self.names, d) for d in plan.operands]
         flags = int(plan.reads_undefined) | (2 if plan.handler.startswith(_NEEDS_DEFINED) else 0)
         flags |= 4 if plan.handler.startswith("selp.") else 0
+        flags |= traits_of(opcode) << 8
         front = [(SINK64 if d.endswith("64") else SINK32) | 2 << 3 for d in plan.sinks]
-        found = _Compiled(_HANDLERS[plan.handler], flags, list(plan.imms), front, encoders, plan)
+        handler = _HANDLERS.get(plan.handler)
+        if handler is None:
+            raise UnsupportedInstruction(f"{opcode} is not run by the virtual GPU")
+        found = _Compiled(handler, flags, list(plan.imms), front, encoders, plan)
         self.compiled[opcode, shape] = found
         return found
 
@@ -315,20 +344,35 @@ class Encoder:
         results = [t.strip() for t in (m.group(1) or "").split(",") if t.strip()]
         arguments = [t.strip() for t in (m.group(3) or "").split(",") if t.strip()]
         name = m.group(2)
-        offset = {n: self.symbols[n].value for n in (*results, *arguments) if n in self.symbols}
         if name in _EXTERNALS:
-            front = [offset[results[0]] if results else -1] if name == "vprintf" else []
-            self._emit(_HANDLERS[_EXTERNALS[name]], guard, line, 0, [], front + [offset[a] for a in arguments])
+            self._call_external(name, results, arguments, guard, line)
             return
         callee = self.module.functions.get(name)
         if callee is None or not callee.defined:
             raise UnsupportedInstruction(f"call of {name}, which has no body")
-        pairs = [(offset[a], p.name, p.size) for a, p in zip(arguments, callee.parameters, strict=True)]
-        triples = [n for at, formal, size in pairs for n in (at, self.symbols[formal].value, size)]
-        pairs = [(offset[r], p.name, p.size) for r, p in zip(results, callee.results, strict=True)]
-        triples += [n for at, formal, size in pairs for n in (self.symbols[formal].value, at, size)]
-        imms = [0, len(arguments), len(results), *triples]
+        sizes = [p.size for p in callee.parameters], [p.size for p in callee.results]
+        given, wanted = self._places(name, arguments, sizes[0], line), self._places(name, results, sizes[1], line)
+        formals = [self.symbols[p.name].value for p in (*callee.parameters, *callee.results)]
+        copies = [*zip(given, formals, sizes[0], strict=False)]
+        copies += zip(formals[len(given) :], wanted, sizes[1], strict=True)
+        imms = [0, len(arguments), len(results), *(n for copy in copies for n in copy)]
         self.calls.append((self._emit(_HANDLERS["call"], guard, line, 0, [], imms), name))
+
+    def _call_external(self, name: str, results: list[str], arguments: list[str], guard: int, line: int) -> None:
+        handler, sizes = _EXTERNALS[name]
+        front = []
+        if name == "vprintf":
+            front = self._places(name, results, (4,) * len(results), line)[:1] or [-1]
+        self._emit(_HANDLERS[handler], guard, line, 0, [], front + self._places(name, arguments, sizes, line))
+
+    def _places(self, callee: str, names: list[str], sizes: Sequence[int], line: int) -> list[int]:
+        """Where the variables of a call lie in local memory, checked against the sizes of the callee."""
+        found = [self.symbols.get(n, Symbol("", 0)) for n in names]
+        if len(found) != len(sizes) or any(s.space != "local" for s in found):
+            raise syntax_error(f"a call of {callee} takes {len(sizes)} .param variables", line, ", ".join(names))
+        if any(s.size < size for s, size in zip(found, sizes, strict=True)):
+            raise syntax_error(f"a variable is smaller than the parameter of {callee}", line, ", ".join(names))
+        return [s.value for s in found]
 
 
 def _callees(module: Module, function: Function) -> list[Function]:
@@ -347,13 +391,22 @@ def _callees(module: Module, function: Function) -> list[Function]:
 def _reachable(module: Module, entry: Function) -> tuple[Function, ...]:
     """The kernel and every function it may call; a thread has one set of registers, so none may call itself."""
     out: dict[str, Function] = {}
+    done: set[str] = set()
 
     def visit(function: Function, callers: tuple[str, ...]) -> None:
         if function.name in callers:
-            raise UnsupportedInstruction(f"recursive call of {function.name}", values={"PTX line": function.line})
+            raise UnsupportedInstruction(
+                f"PTX line {function.line}: recursive call of {function.name}",
+                values={"calls": " -> ".join((*callers, function.name)[-8:])},
+                remedy="rewrite it as a loop: a thread of the virtual GPU has one set of registers",
+            )
+        if len(callers) > _MAX_CALLS:
+            raise UnsupportedInstruction(f"PTX line {function.line}: calls are nested deeper than {_MAX_CALLS}")
         out[function.name] = function
         for callee in _callees(module, function):
-            visit(callee, (*callers, function.name))
+            if callee.name not in done:
+                visit(callee, (*callers, function.name))
+        done.add(function.name)
 
     visit(entry, ())
     return tuple(out.values())
@@ -373,11 +426,13 @@ def _initial(v: Variable, numbers: dict[str, int]) -> tuple[bytes, list[tuple[in
         name = re.sub(r"^generic\((.*)\)$", r"\1", text)
         base, _, addend = name.partition("+")
         if base.strip() in numbers:
-            relocations.append((len(out), numbers[base.strip()], int(addend or "0", 0)))
+            relocations.append((len(out), numbers[base.strip()], signed_offset(addend or "0", v.line)))
             out += bytes(8)
             continue
         value = literal(text, v.type)
         if value is None:
             raise syntax_error(f"the initialiser {text!r} of {v.name} is not a literal", v.line)
-        out += value.to_bytes(size, "little")
+        out += (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+    if len(out) > max(v.size, 1):
+        raise syntax_error(f"the initialiser of {v.name} is longer than its {v.size} bytes", v.line)
     return bytes(out), relocations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections.abc import Callable
@@ -19,7 +20,8 @@ TRUE = 1 << INDEX  # predicate 1 always holds
 _SPECIALS: dict[str, int] = _engine.specials()
 _NUMBERED = re.compile(r"(%?[A-Za-z_$][\w$]*?)(\d+)$")
 _FLOATS = {"f16", "bf16", "f32", "f64", "tf32", "f16x2", "bf16x2"}
-_INTEGER = re.compile(r"([+-]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|(\d+))[uU]?$")
+_INTEGER = re.compile(r"([+-]?)(?:0[xX]([0-9a-fA-F]{1,32})|0[bB]([01]{1,128})|(0[0-7]{0,40}|[1-9]\d{0,38}))[uU]?$")
+_REGISTERS = re.compile(r"([A-Za-z_$%][\w$]*)(?:<(\d{1,6})>)?$")
 # Parameters of the shared ``Symbol.space``: kernel parameters live in "param", those of functions in "local".
 
 
@@ -29,6 +31,7 @@ class Symbol:
 
     space: str
     value: int
+    size: int = 0  # bytes, where they matter
 
 
 def literal(text: str, type_: str) -> int | None:
@@ -36,17 +39,19 @@ def literal(text: str, type_: str) -> int | None:
     size = TYPE_BYTES[type_]
     first = text[:2]
     if first in ("0f", "0F") and len(text) == 10:
-        bits = int(text[2:], 16)
+        bits = _hexadecimal(text)
+        if bits is None:
+            return None
         return (
             struct.unpack("<Q", struct.pack("<d", *struct.unpack("<f", struct.pack("<I", bits))))[0]
             if size == 8 and type_ == "f64"
             else bits
         )
     if first in ("0d", "0D") and len(text) == 18:
-        bits = int(text[2:], 16)
-        if size == 8:
+        bits = _hexadecimal(text)
+        if bits is None or size == 8:
             return bits
-        return int(struct.unpack("<I", struct.pack("<f", struct.unpack("<d", struct.pack("<Q", bits))[0]))[0])
+        return _float_bits(struct.unpack("<d", struct.pack("<Q", bits))[0], "f32")
     m = _INTEGER.match(text)
     if m is None:
         return _decimal_float(text, type_)
@@ -62,9 +67,19 @@ def literal(text: str, type_: str) -> int | None:
     return (-value if sign == "-" else value) & ((1 << (8 * size)) - 1)
 
 
+def _hexadecimal(text: str) -> int | None:
+    """The bits of ``0f3F800000`` or ``0d...``."""
+    return int(text[2:], 16) if re.fullmatch(r"[0-9a-fA-F]+", text[2:]) else None
+
+
 def _float_bits(value: float, type_: str) -> int:
-    code, word = ("<d", "<Q") if type_ == "f64" else ("<f", "<I")
-    return int(struct.unpack(word, struct.pack(code, value))[0])
+    if type_ == "f64":
+        return int(struct.unpack("<Q", struct.pack("<d", value))[0])
+    try:
+        data = struct.pack("<f", value)
+    except OverflowError:
+        data = struct.pack("<f", math.copysign(math.inf, value))
+    return int(struct.unpack("<I", data)[0])
 
 
 def _decimal_float(text: str, type_: str) -> int | None:
@@ -85,7 +100,7 @@ class Names:
         self.predicates = 2
         self.constants: list[tuple[int, bool, int, int]] = []
         self._constant_index: dict[tuple[int, bool, int, int], int] = {}
-        self._undo: list[list[tuple[str, int | None]]] = [[]]
+        self._undo: list[list[tuple[str, int | None, int]]] = [[]]
 
     # --- scopes -------------------------------------------------------------------------------------------------
     def open(self) -> None:
@@ -94,11 +109,11 @@ class Names:
 
     def close(self) -> None:
         """Leaves a scope: names it declared mean again what they meant outside."""
-        for name, word in reversed(self._undo.pop()):
+        for name, word, size in reversed(self._undo.pop()):
             if word is None:
-                del self.words[name]
+                del self.words[name], self.bytes[name]
             else:
-                self.words[name] = word
+                self.words[name], self.bytes[name] = word, size
 
     def enter_function(self) -> None:
         """Forgets the registers of the previous function."""
@@ -112,13 +127,16 @@ class Names:
         if m is None or m.group(1) not in TYPE_BYTES or m.group(1) == "b128":
             raise syntax_error("a register declaration is malformed or of an unsupported type", line, text)
         for piece in m.group(2).split(","):
-            name, bracket, count = piece.strip().partition("<")
-            if not bracket:
+            found = _REGISTERS.match(piece.strip())
+            if found is None:
+                raise syntax_error("a register declaration is malformed", line, piece)
+            name, count = found.groups()
+            if count is None:
                 self._bind(name, m.group(1))
             elif len(self._undo) == 1:
                 self.prefixes[name] = m.group(1)
             else:
-                for k in range(int(count.rstrip(">"))):
+                for k in range(int(count)):
                     self._bind(f"{name}{k}", m.group(1))
 
     def _bind(self, name: str, type_: str) -> int:
@@ -131,7 +149,7 @@ class Names:
             word = len(self.widths) << INDEX | (R64 if size == 8 else R32)
             self.widths.append(8 if size == 8 else 4)
         if len(self._undo) > 1:
-            self._undo[-1].append((name, self.words.get(name)))
+            self._undo[-1].append((name, self.words.get(name), self.bytes.get(name, 0)))
         self.words[name] = word
         self.bytes[name] = size
         return word
@@ -161,13 +179,13 @@ class Names:
             self.constants.append(key)
         return index << INDEX | (CONST64 if wide else CONST32)
 
-    def symbol(self, text: str, wide: bool) -> int | None:
+    def symbol(self, text: str, wide: bool, line: int) -> int | None:
         """The word of ``symbol`` or ``symbol+offset``, or None."""
         name, _, offset = text.partition("+")
         found = self.symbols.get(name.strip())
         if found is None:
             return None
-        addend = int(offset.strip() or "0", 0)
+        addend = signed_offset(offset, line) if offset.strip() else 0
         if found.space == "global":
             return self.constant(VARIABLE, True, addend, found.value)
         return self.constant(VALUE, wide, found.value + addend)
@@ -183,7 +201,7 @@ class Names:
         value = literal(text, type_)
         if value is not None:
             return self.constant(VALUE, wide, value)
-        word = self.symbol(text, wide)
+        word = self.symbol(text, wide, line)
         if word is not None:
             return word
         if text == "WARP_SZ":
@@ -208,7 +226,10 @@ def scalar(names: Names, role: int, type_: str, any_width: bool) -> Encode:
             word = sink if text == "_" else names.source(text, type_, line)
         kind = word & 7
         if any_width:
-            imms.append(names.bytes.get(text, size))
+            width = names.bytes.get(text, size)
+            if kind == PRED or width < size or (width == 8 != size and type_ in _FLOATS):
+                raise syntax_error(f"operand {text!r} cannot hold a value of type .{type_}", line)
+            imms.append(width)
         elif kind == PRED or (kind in (R64, CONST64, SINK64)) != wide:
             raise syntax_error(f"operand {text!r} does not have the {8 * size} bits of type .{type_}", line)
         if writes and kind in (CONST32, CONST64):
@@ -222,21 +243,21 @@ def predicate(names: Names, role: int) -> Encode:
     """Encoder of ``"r:pred"`` and ``"w:pred"``."""
 
     def encode(text: str, ops: list[int], _imms: list[int], line: int) -> None:
-        ops.append(predicate_word(names, text, line) | role)
+        ops.append(predicate_word(names, text, line, role) | role)
 
     return encode
 
 
-def predicate_word(names: Names, text: str, line: int) -> int:
-    """The word of ``p``, ``!p``, ``_``, or a literal truth value."""
+def predicate_word(names: Names, text: str, line: int, role: int = READ) -> int:
+    """The word of ``p``, ``_`` and, where it is read, ``!p`` or a literal truth value."""
     negated = text.startswith("!")
     word = names.register(text.lstrip("! "))
-    if word is not None and word & 7 == PRED:
+    if word is not None and word & 7 == PRED and not (negated and role & WRITE):
         return word | NEGATED if negated else word
     if text == "_":
         return PRED
     value = literal(text.lstrip("! "), "b32")
-    if value is None:
+    if value is None or role & WRITE:
         raise syntax_error(f"{text!r} is not a predicate", line)
     return (TRUE | PRED) | (0 if bool(value) != negated else NEGATED)
 
@@ -252,9 +273,18 @@ def vector(names: Names, role: int, type_: str, count: int, any_width: bool) -> 
         before = len(imms)
         for part in parts:
             one(part, ops, imms, line)
-        del imms[before + 1 :]  # one width for the whole vector
+        if any_width:
+            imms[before:] = [_common_width(names, parts, imms[before], line)]
 
     return encode
+
+
+def _common_width(names: Names, parts: list[str], default: int, line: int) -> int:
+    """The width of the registers of a vector: one for all of them."""
+    widths = {names.bytes[p] for p in parts if p in names.bytes}
+    if len(widths) > 1:
+        raise syntax_error(f"the registers of {{{', '.join(parts)}}} differ in width", line)
+    return widths.pop() if widths else default
 
 
 def pair(names: Names, role: int, type_: str) -> Encode:
@@ -264,7 +294,7 @@ def pair(names: Names, role: int, type_: str) -> Encode:
     def encode(text: str, ops: list[int], imms: list[int], line: int) -> None:
         first, bar, second = text.partition("|")
         value(first.strip(), ops, imms, line)
-        ops.append((predicate_word(names, second.strip(), line) if bar else PRED) | role)
+        ops.append((predicate_word(names, second.strip(), line, role) if bar else PRED) | role)
 
     return encode
 
@@ -280,7 +310,7 @@ def address(names: Names) -> Encode:
         if word is None:
             word = names.register(base)
         if word is None:
-            word = names.symbol(base, True)
+            word = names.symbol(base, True, line)
         if word is None:
             value = literal(base, "u64")
             if value is None:
@@ -304,10 +334,15 @@ def split_address(text: str, line: int) -> tuple[str, int]:
         if not minus or not base:
             return text, 0
         offset = "-" + offset.strip()
-    try:
-        return base.strip(), int(offset.strip().rstrip("uU"), 0)
-    except ValueError:
-        raise syntax_error(f"the offset of [{text}] is not a number", line) from None
+    return base.strip(), signed_offset(offset, line)
+
+
+def signed_offset(text: str, line: int) -> int:
+    """The literal behind ``+`` of an address, within 64 bits."""
+    value = literal(text.strip(), "s64")
+    if value is None:
+        raise syntax_error(f"offset {text.strip()[:40]!r} is not a number", line)
+    return value - (1 << 64) if value >= 1 << 63 else value
 
 
 def tensor(names: Names, count: int) -> Encode:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ..errors import PtxSyntaxError
 
 _MODULE = re.compile(
-    r"""\s+|//[^\n]*|/\*.*?\*/
+    r"""\s++|//[^\n]*|/\*.*?\*/
     |(?P<line>\.(?:version|target|address_size|file|loc)\b[^\n]*)
     |(?P<section>\.section\b[^{]*\{[^}]*\})
     |(?P<function>(?:\.(?:visible|extern|weak|common)\s+)*\.(?:entry|func)\b[^{;]*)(?P<end>[{;])
@@ -21,7 +21,7 @@ _MODULE = re.compile(
     re.X | re.S,
 )
 _BODY = re.compile(
-    r"""(?:\s+|//[^\n]*|/\*.*?\*/)*
+    r"""(?:\s+|//[^\n]*|/\*.*?\*/)*+
     (?:(?P<loc>\.loc\b[^\n]*)
     |(?P<label>[A-Za-z_$%][\w$]*)\s*:(?!:)
     |(?P<open>\{)|(?P<close>\})
@@ -55,6 +55,8 @@ TYPE_BYTES = {
     "f64": 8,
     "pred": 1,
 }
+MAX_VARIABLE_BYTES = 1 << 28
+_MAX_ALIGN = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,22 @@ def syntax_error(what: str, line: int, text: str = "") -> PtxSyntaxError:
     return PtxSyntaxError(f"PTX line {line}: {what}", values=values)
 
 
+def _alignment(text: str | None, default: int, line: int) -> int:
+    """The power of two that ``.align`` gives."""
+    value = _whole(text, line) if text else default
+    if value < 1 or value & (value - 1) or value > _MAX_ALIGN:
+        raise syntax_error(f"{value} is not an alignment", line)
+    return value
+
+
+def _whole(text: str, line: int) -> int:
+    """A decimal number small enough to be a size."""
+    value = int(text) if len(text) <= 12 else MAX_VARIABLE_BYTES + 1
+    if value > MAX_VARIABLE_BYTES:
+        raise syntax_error(f"{text[:20]} is too large", line)
+    return value
+
+
 def parse_parameters(text: str, line: int) -> tuple[Parameter, ...]:
     """The parameters of a parenthesised list, laid out by their alignment."""
     out: list[Parameter] = []
@@ -150,11 +168,13 @@ def parse_parameters(text: str, line: int) -> tuple[Parameter, ...]:
         if m is None or m.group(2) not in TYPE_BYTES:
             raise syntax_error("a parameter is malformed", line, piece)
         size = TYPE_BYTES[m.group(2)]
-        align = int(m.group(1) or size)
+        align = _alignment(m.group(1), size, line)
         offset = -(-offset // align) * align
-        count = int(m.group(4) or 1)
+        count = _whole(m.group(4) or "1", line)
         out.append(Parameter(m.group(3), m.group(2), align, count, offset, "[" in piece))
         offset += size * count
+        if offset > MAX_VARIABLE_BYTES:
+            raise syntax_error("the parameters are too large", line, piece)
     return tuple(out)
 
 
@@ -174,11 +194,14 @@ def parse_variables(text: str, line: int) -> list[Variable]:
         name, dims, init = n.groups()
         size = element
         for d in re.findall(r"\[\s*(\d*)\s*\]", dims):
-            size *= int(d or 0)
+            size *= _whole(d or "0", line)
         if size == 0 and init:
             size = element * len(init.strip("{} \n\t").split(","))
+        if size > MAX_VARIABLE_BYTES:
+            raise syntax_error(f"variable {name} of {size} bytes is too large", line)
         extern = "extern" in linkage
-        out.append(Variable(name, space, type_, int(align or element), size, (init or "").strip(), line, extern))
+        at = _alignment(align, element, line)
+        out.append(Variable(name, space, type_, at, size, (init or "").strip(), line, extern))
     return out
 
 

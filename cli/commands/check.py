@@ -1,0 +1,24 @@
+"""``tilewright check``: every scheduling mode, every sanitizer."""
+
+from __future__ import annotations
+
+import click
+
+from ..options import subject_options
+from ..outcome import Outcome, finish
+from ..settings import parse_settings
+from ..subject import choice_of, subject_of
+
+
+def _outcome(subject: str, settings: tuple[str, ...], target: str | None, schedule: str | None) -> Outcome:
+    choice = choice_of(target, schedule)
+    report = subject_of(subject).check(parse_settings(settings), choice)
+    data = {**report.to_dict(), "subject": subject, "target": choice.target.name, "settings": parse_settings(settings)}
+    return Outcome(data, (str(report),), report.ok)
+
+
+@click.command()
+@subject_options
+def check(subject: str, settings: tuple[str, ...], target: str | None, schedule: str | None, as_json: bool) -> None:
+    """Run SUBJECT on the virtual GPU in all scheduling modes with all sanitizers; exit 1 on any finding."""
+    finish(lambda: _outcome(subject, settings, target, schedule), as_json)

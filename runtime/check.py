@@ -1,0 +1,189 @@
+"""``check``: a kernel run in every scheduling mode of the virtual GPU with its sanitizers, the results compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from tilewright import vgpu
+from tilewright.dsl import Program, Target
+from tilewright.schedules import Schedule
+
+from .context import recording, use
+from .errors import ArgumentError, OptionError
+from .kernel import Kernel, compile
+
+MODES = ("eager", "skew", "lazy", "lazy-reverse", "random")
+CHECKS = ("race",)
+_ROUNDING = 64  # roundings of the result's type by which orders of addition may differ
+
+
+@dataclass(frozen=True)
+class Run:
+    """One execution: its mode, the report of every launch, and how its results differ from those of the first mode."""
+
+    mode: str
+    reports: tuple[vgpu.Report, ...]
+    differences: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What all runs found. ``findings`` holds each fault once, with the first mode that showed it."""
+
+    subject: str
+    runs: tuple[Run, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether no mode found a fault and all modes agree."""
+        return not self.findings and not self.differences
+
+    @property
+    def findings(self) -> tuple[vgpu.Finding, ...]:
+        """Faults of all modes, one for each kind and PTX line."""
+        found: dict[tuple[str, str, int], vgpu.Finding] = {}
+        for run in self.runs:
+            for report in run.reports:
+                for finding in report.findings:
+                    found.setdefault((finding.kernel, finding.kind, finding.ptx_line), finding)
+        return tuple(found.values())
+
+    @property
+    def differences(self) -> tuple[str, ...]:
+        """Results that depend on the order in which the hardware runs things."""
+        return tuple(f"mode {run.mode}: {text}" for run in self.runs for text in run.differences)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {
+            "subject": self.subject,
+            "ok": self.ok,
+            "modes": [run.mode for run in self.runs],
+            "launches": sum(len(run.reports) for run in self.runs),
+            "findings": [finding.to_dict() for finding in self.findings],
+            "differences": list(self.differences),
+        }
+
+    def __str__(self) -> str:
+        modes = ", ".join(run.mode for run in self.runs)
+        if self.ok:
+            launches = sum(len(run.reports) for run in self.runs)
+            return f"{self.subject}: nothing found in {launches} launches ({modes})"
+        return "\n".join([f"{self.subject} ({modes})", *map(str, self.findings), *self.differences])
+
+
+def check(
+    subject: Kernel | Program | Callable[..., Any],
+    *args: Any,
+    modes: Sequence[str] = MODES,
+    checks: Sequence[str] = CHECKS,
+    target: Target | str | None = None,
+    schedule: Schedule | None = None,
+    seed: int = 0,
+    **keywords: Any,
+) -> CheckReport:
+    """Run a kernel, program or operator on the virtual GPU in several orders that hardware may choose.
+
+    Tensors are copied before each run, so the caller's stay as they are. Results of all modes must agree to within 64
+    roundings of their type (sums by atomics may differ in the last bits), exactly for integers.
+
+    Args:
+        subject: a kernel, a program (compiled here), or a function such as an operator that launches kernels.
+        args: what it is called with; tensors on the CPU.
+        modes: scheduling modes, from ``vgpu.MODES``.
+        checks: sanitizers beyond the always-on ones.
+        target: for a program or an operator; default as for ``compile``.
+        schedule: for a program or an operator.
+        seed: of the mode ``random``.
+        keywords: further arguments of the call.
+
+    Raises:
+        OptionError: an unknown mode, or a target or schedule given with a compiled kernel.
+        ArgumentError: a tensor that is not on the CPU, or a call that launches nothing.
+    """
+    unknown = [mode for mode in modes if mode not in vgpu.MODES]
+    if unknown or not modes:
+        raise OptionError(f"check: modes = {list(modes)}", remedy=f"use some of {', '.join(vgpu.MODES)}")
+    for name, value in [*((f"argument {i}", a) for i, a in enumerate(args)), *keywords.items()]:
+        if isinstance(value, torch.Tensor) and value.device.type != "cpu":
+            raise ArgumentError(f"check: {name} is on {value.device}, the virtual GPU needs cpu", remedy="pass x.cpu()")
+    call, name = _call_of(subject, target, schedule)
+    runs: list[Run] = []
+    first: list[torch.Tensor] | None = None
+    with use(target=target, schedule=schedule), torch.no_grad(), _filled_outputs():
+        for mode in modes:
+            copies, named = [_copy(a) for a in args], {key: _copy(a) for key, a in keywords.items()}
+            with recording(mode, checks=tuple(checks), seed=seed) as reports:
+                results = _tensors([call(*copies, **named), *copies, *named.values()])
+            first = results if first is None else first
+            runs.append(Run(mode, tuple(reports), tuple(_differences(first, results))))
+    if not any(run.reports for run in runs):
+        raise ArgumentError(f"check: {name} launched no kernel on these arguments", remedy="give non-empty tensors")
+    return CheckReport(name, tuple(runs))
+
+
+def _call_of(
+    subject: Kernel | Program | Callable[..., Any], target: Target | str | None, schedule: Schedule | None
+) -> tuple[Callable[..., Any], str]:
+    if isinstance(subject, Kernel):
+        if target is not None or schedule is not None:
+            raise OptionError(
+                "check: a compiled kernel has its target and schedule", remedy="pass its program, or leave them away"
+            )
+        return subject, subject.plan.name
+    if isinstance(subject, Program):
+        return compile(subject, schedule, target), subject.name
+    return subject, getattr(subject, "__name__", type(subject).__name__)
+
+
+@contextmanager
+def _filled_outputs() -> Iterator[None]:
+    """New tensors hold NaN, so that elements which a kernel leaves unwritten are the same in every run."""
+    before, warn_only = (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+    )
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before, warn_only=warn_only)
+
+
+def _copy(value: Any) -> Any:
+    """The same values in the same layout (offset and strides included), in memory of its own."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    storage = value.detach().untyped_storage().clone()
+    whole = torch.empty(0, dtype=value.dtype).set_(storage)  # type: ignore[call-overload]
+    return whole.as_strided(value.shape, value.stride(), value.storage_offset())
+
+
+def _tensors(values: Any) -> list[torch.Tensor]:
+    if isinstance(values, torch.Tensor):
+        return [values]
+    if isinstance(values, Mapping):
+        values = list(values.values())
+    return [t for value in values for t in _tensors(value)] if isinstance(values, list | tuple) else []
+
+
+def _differences(first: list[torch.Tensor], results: list[torch.Tensor]) -> Iterator[str]:
+    for index, (one, other) in enumerate(zip(first, results, strict=True)):
+        if one.numel() == 0:
+            continue
+        if not one.is_floating_point():
+            count = int((one != other).sum())
+            if count:
+                yield f"tensor {index}: {count} of {one.numel()} elements differ"
+            continue
+        a, b = one.double(), other.double()
+        scale = a.nan_to_num(0, 0, 0).abs().max().item()
+        same = torch.isclose(a, b, rtol=0.0, atol=_ROUNDING * torch.finfo(one.dtype).eps * scale, equal_nan=True)
+        if not bool(same.all()):
+            worst = (a - b).abs().nan_to_num(torch.inf).max().item()
+            yield f"tensor {index}: {int((~same).sum())} of {one.numel()} elements differ, by up to {worst:.3g}"

@@ -1,0 +1,218 @@
+// Synchronisation, as the race detector sees it.
+#include "observe.h"
+
+#include <algorithm>
+
+namespace tilewright::vgpu {
+namespace {
+
+constexpr size_t kMaxCommits = 4096;
+
+RaceUnit* race_of(const Block& b) { return b.observer ? b.observer->race.get() : nullptr; }
+
+bool is_shared(const Warp& w, uint64_t at) {
+  for (const Block* b : w.block->cluster) {
+    const auto start = reinterpret_cast<uint64_t>(b->smem.data());
+    if (at >= start && at < start + b->smem.size()) return true;
+  }
+  return false;
+}
+
+// Calls body(flags) with the table that holds the location, locked.
+template <class Body>
+void with_flags(RaceUnit& unit, const Warp& w, uint64_t at, Body body) {
+  if (is_shared(w, at)) {
+    body(unit.flags);
+    return;
+  }
+  GlobalShadow& shadow = *w.launch().shadow;
+  const std::lock_guard<std::mutex> lock(shadow.mutex);
+  body(shadow.flags);
+  if (!shadow.flags.empty()) shadow.any_flag.store(true, std::memory_order_release);
+}
+
+void publish_at(RaceUnit& unit, Warp& w, uint64_t at, const Stamp* stamp, bool block_only, bool rmw) {
+  with_flags(unit, w, at, [&](auto& flags) {
+    if (!stamp) {
+      if (!rmw) flags.erase(at);
+      return;
+    }
+    Flag& f = flags[at];
+    if (!rmw) f.stamp = Stamp{};
+    f.stamp.join(*stamp);
+    f.warps_block = static_cast<uint16_t>(w.block->rank);
+    f.block_scope = block_only;
+  });
+}
+
+}  // namespace
+
+// The release side of a strong write, before it becomes visible.
+void publish(Warp& w, const Instr& i, Mask m, const Pointers& p, bool rmw) {
+  const Order order = order_of(i);
+  if (order == Order::weak && !rmw) return;
+  RaceUnit& unit = *w.block->observer->race;
+  WarpClocks& c = unit.of(w);
+  const bool own = releases(i);
+  const Stamp* stamp = own ? &c.stamp : c.released.empty ? nullptr : &c.released;
+  if (!stamp && (rmw || (unit.flags.empty() && !w.launch().shadow->any_flag.load(std::memory_order_acquire)))) return;
+  const bool block_only = own ? block_scope(i) : c.release_block_scope;
+  for (; m; m &= m - 1) publish_at(unit, w, reinterpret_cast<uint64_t>(p.at[__builtin_ctz(m)]), stamp, block_only, rmw);
+  if (own) unit.tick(w);
+}
+
+// The acquire side of a strong read, behind it.
+void observed_load(Warp& w, const Instr& i, Mask m, const Pointers& p) {
+  RaceUnit* unit = race_of(*w.block);
+  if (!unit || order_of(i) == Order::weak) return;
+  if (unit->flags.empty() && !w.launch().shadow->any_flag.load(std::memory_order_acquire)) return;
+  WarpClocks& c = unit->of(w);
+  Stamp seen;
+  for (; m; m &= m - 1) {
+    const auto at = reinterpret_cast<uint64_t>(p.at[__builtin_ctz(m)]);
+    with_flags(*unit, w, at, [&](auto& flags) {
+      const auto it = flags.find(at);
+      if (it == flags.end()) return;
+      const Flag& f = it->second;
+      const bool same_block = f.stamp.unit == unit->id && f.warps_block == w.block->rank;
+      if (same_block || !(f.block_scope || block_scope(i))) seen.join(f.stamp);
+    });
+  }
+  if (seen.empty) return;
+  if (acquires(i)) unit->acquire(w, seen);
+  else c.pending.join(seen);
+}
+
+void observe_fence(Warp& w, const Instr& i) {
+  RaceUnit* unit = race_of(*w.block);
+  if (!unit) return;
+  WarpClocks& c = unit->of(w);
+  if (!c.pending.empty) {
+    unit->acquire(w, c.pending);
+    c.pending = Stamp{};
+  }
+  c.released = c.stamp;
+  c.release_block_scope = block_scope(i);
+  unit->tick(w);
+}
+
+void observe_proxy_fence(Warp& w) {
+  RaceUnit* unit = race_of(*w.block);
+  if (!unit) return;
+  Stamp& s = unit->of(w).stamp;
+  for (size_t k = 0; k < s.time.size(); ++k) s.fenced[k] = std::max(s.fenced[k], s.time[k]);
+  unit->tick(w);
+}
+
+void observe_commit(Warp& w, Actor kind) {
+  RaceUnit* unit = race_of(*w.block);
+  if (!unit) return;
+  WarpClocks& c = unit->of(w);
+  const auto k = static_cast<uint32_t>(kind);
+  std::vector<uint32_t>& commits = c.commits[k];
+  commits.push_back(c.issued[k]);
+  if (commits.size() > kMaxCommits) commits.erase(commits.begin(), commits.begin() + kMaxCommits / 2);
+}
+
+void observe_wait(Warp& w, Actor kind, uint32_t keep) {
+  RaceUnit* unit = race_of(*w.block);
+  if (!unit) return;
+  WarpClocks& c = unit->of(w);
+  const std::vector<uint32_t>& commits = c.commits[static_cast<uint32_t>(kind)];
+  if (commits.size() <= keep) return;
+  uint32_t& time = c.stamp.time[unit->actor(w, kind)];
+  time = std::max(time, commits[commits.size() - 1 - keep]);
+}
+
+void observe_wait_all(Warp& w, Actor kind) {
+  RaceUnit* unit = race_of(*w.block);
+  if (!unit) return;
+  WarpClocks& c = unit->of(w);
+  c.stamp.time[unit->actor(w, kind)] = c.issued[static_cast<uint32_t>(kind)];
+}
+
+void observe_barrier_arrive(Warp& w, uint32_t id) {
+  if (RaceUnit* unit = race_of(*w.block)) unit->release_into(w, unit->barriers[w.block->rank][id]);
+}
+
+void observe_barrier_done(Block& b, uint32_t id, const NamedBarrier& bar) {
+  RaceUnit* unit = race_of(b);
+  if (!unit) return;
+  Stamp& all = unit->barriers[b.rank][id];
+  for (const Arrival& a : bar.arrivals)
+    if (a.waits) unit->acquire(b.warps[a.warp], all);
+  all.clear();
+}
+
+void observe_cluster_arrive(Warp& w, const Instr& i) {
+  RaceUnit* unit = race_of(*w.block);
+  if (unit && order_of(i) != Order::relaxed) unit->release_into(w, unit->cluster_arriving);
+}
+
+void observe_cluster_done(Block& b) {
+  RaceUnit* unit = race_of(b);
+  if (!unit) return;
+  unit->cluster_done = unit->cluster_arriving;
+  unit->cluster_arriving.clear();
+}
+
+void observe_cluster_wait(Warp& w) {
+  if (RaceUnit* unit = race_of(*w.block)) unit->acquire(w, unit->cluster_done);
+}
+
+void observe_mbarrier_init(Warp& w, const Instr& i, int lane, uint32_t address) {
+  RaceUnit* unit = race_of(*w.block);
+  if (!unit) return;
+  Probe p = make_probe(*unit, w, i, Actor::thread, true);
+  p.self.lane = static_cast<uint32_t>(lane) & 31u;
+  probe_shared(p, *w.block, address & kSharedOffset, 8);
+  unit->mbarrier(*w.block, address);
+}
+
+// Operations on an mbarrier do not race with each other, but with its initialisation.
+void observe_mbarrier_use(Warp& w, const Instr& i, int lane, uint32_t address) {
+  RaceUnit* unit = race_of(*w.block);
+  if (!unit) return;
+  Probe p = make_probe(*unit, w, i, Actor::thread, false);
+  p.self.lane = static_cast<uint32_t>(lane) & 31u;
+  p.self.flags = kStrong | kAtomic;
+  probe_shared(p, *shared_owner(*w.block, address), address & kSharedOffset, 8);
+}
+
+void observe_mbarrier_arrive(Warp& w, const Instr& i, uint32_t address) {
+  RaceUnit* unit = race_of(*w.block);
+  if (!unit || order_of(i) == Order::relaxed) return;
+  unit->release_into(w, unit->mbarrier(*shared_owner(*w.block, address), address).arriving);
+}
+
+void observe_copies_arrive(Warp& w, uint32_t address) {
+  RaceUnit* unit = race_of(*w.block);
+  if (!unit) return;
+  Stamp& to = unit->mbarrier(*shared_owner(*w.block, address), address).arriving;
+  unit->release_into(w, to);
+  uint32_t& copies = to.time[unit->actor(w, Actor::cp_async)];
+  copies = std::max(copies, unit->of(w).issued[static_cast<uint32_t>(Actor::cp_async)]);
+}
+
+void observe_mbarrier_phase(Block& owner, uint32_t address) {
+  RaceUnit* unit = race_of(owner);
+  if (!unit) return;
+  MBarrierClocks& mb = unit->mbarrier(owner, address);
+  mb.done.join(mb.arriving);
+  mb.arriving.clear();
+  ++mb.phase;
+  Stamp phase;
+  phase.unit = unit->id;
+  phase.empty = false;
+  phase.time.assign(unit->capacity, 0);
+  phase.time[mb.actor] = mb.phase;
+  mb.done.join(phase);
+}
+
+void observe_mbarrier_wait(Warp& w, const Instr& i, uint32_t address) {
+  RaceUnit* unit = race_of(*w.block);
+  if (!unit || order_of(i) == Order::relaxed) return;
+  unit->acquire(w, unit->mbarrier(*shared_owner(*w.block, address), address).done);
+}
+
+}  // namespace tilewright::vgpu
