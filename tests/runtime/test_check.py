@@ -1,4 +1,4 @@
-"""``tw.check``: right kernels pass in every mode, each broken one is reported, the caller's tensors stay as they are."""
+"""``tw.check``: right kernels pass in every mode, each broken one is reported, the caller's tensors stay intact."""
 
 import json
 import re
