@@ -159,8 +159,8 @@ def _copy(value: Any) -> Any:
     """The same values in the same layout (offset and strides included), in memory of its own."""
     if not isinstance(value, torch.Tensor):
         return value
-    storage = value.detach().untyped_storage().clone()
-    whole = torch.empty(0, dtype=value.dtype).set_(storage)  # type: ignore[call-overload]
+    storage: Any = value.detach().untyped_storage()
+    whole = torch.empty(0, dtype=value.dtype).set_(storage.clone())
     return whole.as_strided(value.shape, value.stride(), value.storage_offset())
 
 

@@ -12,10 +12,14 @@ from ..tree import PARALLEL, Loop
 from ._context import Launch
 
 _PRIVATE = ("local", "local.var", "local.reducer")
+_MOST_VALUES = 256  # of one loop variable, tried for two that give the same element
 
 
 def check_races(launch: Launch) -> None:
-    """No unguarded ``O[e] = f(O[e], ...)`` in ``T.Parallel`` whose ``e`` leaves out one of the loop variables.
+    """No unguarded ``O[e] = f(O[e], ...)`` in ``T.Parallel`` whose ``e`` is the same in two iterations.
+
+    Seen are an ``e`` that leaves out a loop variable, and one that gives the same for two of the first 256 values of a
+    variable, the others being 0, such as ``i // 2`` and ``i % 8``.
 
     Raises:
         RaceError: there is one.
@@ -33,31 +37,49 @@ def _reducers(launch: Launch) -> list[Any]:
     return list(info.keys())
 
 
-def _visit(stmt: Any, variables: list[Any], reducers: set[int]) -> None:
+def _visit(stmt: Any, loops: list[Any], reducers: set[int]) -> None:
     if isinstance(stmt, tirx.For):
         spread = int(stmt.kind) == PARALLEL and extent_of(stmt.extent) != 1
-        _visit(stmt.body, [*variables, stmt.loop_var] if spread else variables, reducers)
+        _visit(stmt.body, [*loops, stmt] if spread else loops, reducers)
     elif isinstance(stmt, tirx.SeqStmt):
         for part in stmt.seq:
-            _visit(part, variables, reducers)
+            _visit(part, loops, reducers)
     elif isinstance(stmt, tirx.BufferStore) and hash(stmt.buffer.data) not in reducers:
-        _check(stmt, variables)
+        _check(stmt, loops)
 
 
-def _check(store: Any, variables: list[Any]) -> None:
+def _check(store: Any, loops: list[Any]) -> None:
     if str(store.buffer.scope()) in _PRIVATE or not _reads_itself(store):
         return
     used = {str(hash(var)) for index in store.indices for var in tvm.tirx.analysis.undefined_vars(index)}
-    missing = [variable for variable in variables if str(hash(variable)) not in used]
-    if not missing:
+    missing = [loop for loop in loops if str(hash(loop.loop_var)) not in used]
+    folded = missing or [loop for loop in loops if _folds(store.indices, loop, loops)]
+    if not folded:
         return
     name, index = str(store.buffer.name), ", ".join(map(str, store.indices))
-    free = ", ".join(str(variable.name) for variable in missing)
+    free = ", ".join(str(loop.loop_var.name) for loop in folded)
+    every = "every iteration" if missing else "more than one iteration"
     raise RaceError(
-        f"every iteration over {free} updates {name}[{index}] at once: updates get lost", span=place(stmt_span(store)),
+        f"{every} over {free} updates {name}[{index}] at once: updates get lost", span=place(stmt_span(store)),
         remedy=f"reduce over {free} with T.reduce_sum (or _max, ...), use T.atomic_add({name}[{index}], value), or "
         "make the loop serial",
     )  # fmt: skip
+
+
+def _folds(indices: Any, loop: Any, loops: list[Any]) -> bool:
+    """Whether two values of the loop's variable give the same element while the other loops stand at 0."""
+    extent = extent_of(loop.extent)
+    if not isinstance(extent, int):
+        return False
+    analyzer, seen = tvm.arith.Analyzer(), set()
+    at = {other.loop_var: tirx.const(0, other.loop_var.dtype) for other in loops}
+    for value in range(min(extent, _MOST_VALUES)):
+        at[loop.loop_var] = tirx.const(value, loop.loop_var.dtype)
+        element = tuple(str(analyzer.simplify(tirx.stmt_functor.substitute(index, at))) for index in indices)
+        if element in seen:
+            return True
+        seen.add(element)
+    return False
 
 
 def _reads_itself(store: Any) -> bool:

@@ -79,6 +79,14 @@ REFUSED = {
     "lost update": (
         "for i in T.Parallel(64):\n    O[0] += A[i]", {}, RaceError, "every iteration over i updates O[0] at once",
     ),
+    "lost update of pairs": (
+        "for i in T.Parallel(64):\n    O[i // 2] += A[i]",
+        {}, RaceError, "more than one iteration over i updates O[i // 2] at once",
+    ),
+    "lost update of a remainder": (
+        "for i in T.Parallel(64):\n    O[i % 8] += A[i]",
+        {}, RaceError, "more than one iteration over i updates O[i % 8] at once",
+    ),
     "lost update in one of two": (
         "f = T.alloc_fragment((64,), 'float32')\nT.clear(f)\nfor i, j in T.Parallel(64, 4):\n    f[i] += A[j]",
         {}, RaceError, "every iteration over j updates f[i] at once",
@@ -102,6 +110,8 @@ def test_race_names_the_remedy(refusal):
 
 
 ACCEPTED = {
+    "update of a permutation": ("for i in T.Parallel(64):\n    O[63 - i] += A[i]", {}),
+    "update through strides": ("for i, j in T.Parallel(8, 4):\n    O[i * 4 + j] += A[i]", {}),
     "odd threads without warp operations": ("O[0] = A[0]", {"threads": 100}),
     "negative index within": ("O[-1] = A[-256]", {}),
     "guarded loop": (
