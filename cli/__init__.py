@@ -1,4 +1,4 @@
-"""The command line, ``tilewright doctor | ops | run | show | bench``, and the trial of one kernel behind it."""
+"""The command line, ``tilewright doctor | ops | run | show | check | bench``, and the trial of one kernel behind it."""
 
 from .outcome import Outcome as Outcome
 from .outcome import finish as finish

@@ -25,7 +25,7 @@ def operator_subject(operator: Operator) -> Subject:
 def _program(operator: Operator, settings: Mapping[str, object], choice: Choice) -> tuple[Program, Choice]:
     check_names(settings, operator.parameters)
     lowering = operator.lowering(operator.values(settings), choice.target)
-    return lowering.program, Choice(choice.target, choice.schedule or lowering.schedule)
+    return lowering.program, Choice(choice.target, lowering.schedule if choice.schedule is None else choice.schedule)
 
 
 def _run(operator: Operator, settings: Mapping[str, object], choice: Choice) -> Trial:

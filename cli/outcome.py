@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -68,6 +69,11 @@ def finish(command: Callable[[], Outcome], as_json: bool) -> None:
         if as_json:
             print(json.dumps({"error": {"kind": type(error).__name__, "message": str(error)}}))
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        sys.exit(2)
+    except Exception as error:  # a fault of the user's own code, or of ours: its traceback helps
+        traceback.print_exc()
+        if as_json:
+            print(json.dumps({"error": {"kind": type(error).__name__, "message": str(error)}}))
         sys.exit(2)
     if as_json:
         print(json.dumps(outcome.data, default=str))

@@ -85,7 +85,7 @@ class Subject:
         name: as given on the command line.
         program: the program for some settings, and the choice with the schedule that applies to it.
         trial: compiles, runs and compares for some settings.
-        check: runs in all scheduling modes of the virtual GPU with all sanitizers.
+        check: runs in all scheduling modes of the virtual GPU, with race detection.
     """
 
     name: str

@@ -73,7 +73,8 @@ def find(key: str, schedule: Schedule) -> Artifact | None:
         _hits["damaged"] += 1
         warnings.warn(f"{error.what}; it is built again", LoweringWarning, stacklevel=4)
         return None
-    _hits["disk_hits"] += 1
+    with _lock:
+        _hits["disk_hits"] += 1
     _remember(artifact)
     return artifact
 

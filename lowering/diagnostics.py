@@ -10,7 +10,6 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import IO
 
 from tilewright import knobs
 from tilewright.dsl import Program
@@ -91,17 +90,7 @@ def _remedy(text: str) -> str:
     return next((remedy for needle, remedy in _REMEDIES if needle in text), "")
 
 
-@dataclass
-class _Capture:
-    """File descriptor 2 pointed at a file while at least one thread lowers."""
-
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    users: int = 0
-    saved: int = -1
-    file: IO[bytes] | None = None
-
-
-_CAPTURE = _Capture()
+_one_at_a_time = threading.RLock()  # file descriptor 2 belongs to the whole process
 
 
 @dataclass
@@ -115,18 +104,23 @@ class Noise:
 def captured() -> Iterator[Noise]:
     """Collect what native code prints on stderr inside the block.
 
-    Text that is not TileLang's is printed afterwards. Threads inside at the same time share the collected text.
+    Text that is not TileLang's is printed afterwards. Threads take turns, so that each gets its own text.
     """
     noise = Noise()
-    start = _enter()
-    try:
-        yield noise
-    finally:
-        text = _leave(start)
-        remarks, other = classify(text)
-        noise.remarks.extend(remarks)
-        if other:
-            sys.stderr.write(other)
+    with _one_at_a_time, tempfile.TemporaryFile() as file:
+        sys.stderr.flush()
+        saved = os.dup(2)
+        os.dup2(file.fileno(), 2)
+        try:
+            yield noise
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)
+            file.seek(0)
+            remarks, other = classify(file.read().decode(errors="replace"))
+            noise.remarks.extend(remarks)
+            if other:
+                sys.stderr.write(other)
 
 
 def classify(text: str) -> tuple[list[str], str]:
@@ -145,28 +139,3 @@ def classify(text: str) -> tuple[list[str], str]:
         elif inside == "Warning":
             remarks[-1] += " " + line.strip()
     return remarks, "".join(other)
-
-
-def _enter() -> int:
-    with _CAPTURE.lock:
-        if _CAPTURE.users == 0:
-            sys.stderr.flush()
-            _CAPTURE.file = tempfile.TemporaryFile()  # noqa: SIM115 (closed by the last user)
-            _CAPTURE.saved = os.dup(2)
-            os.dup2(_CAPTURE.file.fileno(), 2)
-        _CAPTURE.users += 1
-        return os.lseek(2, 0, os.SEEK_END)
-
-
-def _leave(start: int) -> str:
-    with _CAPTURE.lock:
-        assert _CAPTURE.file is not None
-        size = os.fstat(_CAPTURE.file.fileno()).st_size
-        text = os.pread(_CAPTURE.file.fileno(), max(0, size - start), start)
-        _CAPTURE.users -= 1
-        if _CAPTURE.users == 0:
-            os.dup2(_CAPTURE.saved, 2)
-            os.close(_CAPTURE.saved)
-            _CAPTURE.file.close()
-            _CAPTURE.file = None
-    return text.decode(errors="replace")

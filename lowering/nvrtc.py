@@ -156,9 +156,9 @@ def _run(chain: Toolchain, source: str, options: Sequence[str]) -> tuple[int, Co
 
 def _read(size_of: Any, read: Any, program: Any) -> bytes:
     _, size = size_of(program)
-    data: bytes = b" " * size  # cuda-bindings writes into the bytes object
+    data = bytes(size + 1)  # written in place, so never the one object that Python keeps for a single byte
     read(program, data)
-    return data
+    return data[:size]
 
 
 def _text(data: bytes) -> str:

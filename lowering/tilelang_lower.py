@@ -29,7 +29,7 @@ class Lowered:
 
 
 def lower_with_tilelang(program: Program, target: Target, options: Options, instruments: Sequence[Any] = ()) -> Lowered:
-    """Run TileLang's passes and code generator. Any number of threads may call this at once.
+    """Run TileLang's passes and code generator. Threads take turns.
 
     Raises:
         LoweringError: TileLang refused the program.

@@ -84,5 +84,5 @@ def _operand_gradient(left: torch.Tensor, right: torch.Tensor, shape: torch.Size
 
 def _right_gradient(a: torch.Tensor, dz: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     if b.dim() == 2:  # the batch is more rows: one product sums over it
-        return _gemm(a.reshape(-1, a.shape[-1]).mT, dz.reshape(-1, dz.shape[-1]), None, None, b.dtype)
+        return _gemm(a.flatten(0, -2).mT, dz.flatten(0, -2), None, None, b.dtype)
     return _operand_gradient(a.mT, dz, b.shape, b.dtype)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -12,10 +11,11 @@ import torch
 from tilewright.dsl import Target
 
 from .errors import OptionError
-from .gemm import SCHEMA, gemm
-from .gemm_arguments import FP8, check_target, dtype_name, result_dtype
+from .gemm import SCHEMA, gemm, problem_of
+from .gemm_arguments import FP8, check_target, result_dtype
 from .gemm_reference import baseline, reference
-from .gemm_variants import Problem, variant_of
+from .gemm_variants import variant_of
+from .gemm_views import folded, operand_of
 from .operator import Lowering, Operator, Tolerance
 
 _ALIASES = {
@@ -83,40 +83,6 @@ def inputs(values: Mapping[str, Any], generator: torch.Generator) -> tuple[tuple
     return (left, right), {"bias": bias, "activation": values["activation"], "out_dtype": result}
 
 
-def lowering(values: Mapping[str, Any], target: Target) -> Lowering:
-    """The program and schedule for contiguous, aligned operands of these sizes.
-
-    Raises:
-        OperandTypeError: the target's units do not take the dtype.
-    """
-    operand, result = _types(values)
-    check_target(operand, target)
-    inner_a = values["m"] if values["transpose_a"] else values["k"]
-    inner_b = values["k"] if values["transpose_b"] else values["n"]
-    width = math.gcd(16, inner_a * operand.itemsize, inner_b * operand.itemsize)
-    problem = Problem(
-        m=values["m"],
-        n=values["n"],
-        batch=max(1, values["batch"]),
-        dtype=dtype_name(operand),
-        out_dtype=dtype_name(result),
-        transpose_a=values["transpose_a"],
-        transpose_b=values["transpose_b"],
-        align=width,
-        width=width if width >= 4 else operand.itemsize,
-        bias_dtype=dtype_name(result) if values["bias"] else None,
-        activation=values["activation"],
-        tensor_cores=values["tf32"],
-    )
-    variant = variant_of(problem, target)
-    return Lowering(variant.program(), variant.schedule())
-
-
-def targets(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """Targets whose units take the dtype."""
-    return _TARGETS[1:] if torch_dtype(values["dtype"]) in FP8 else _TARGETS
-
-
 @contextmanager
 def around(values: Mapping[str, Any]) -> Iterator[None]:
     """The precision of float32 products that the values ask for."""
@@ -126,6 +92,33 @@ def around(values: Mapping[str, Any]) -> Iterator[None]:
         yield
     finally:
         torch.backends.cuda.matmul.fp32_precision = before
+
+
+def lowering(values: Mapping[str, Any], target: Target) -> Lowering:
+    """The program and schedule of the call's launch, for operands as ``inputs`` makes them (a size of 0 counts as 1).
+
+    Raises:
+        OperandTypeError: the target's units do not take the dtype.
+    """
+    operand, result = _types(values)
+    check_target(operand, target)
+    m, n, k = (max(1, values[name]) for name in ("m", "n", "k"))
+    batch = (values["batch"],) if values["batch"] else ()
+    a = torch.empty((*batch, k, m) if values["transpose_a"] else (*batch, m, k), dtype=operand, device="meta")
+    b = torch.empty((*batch, n, k) if values["transpose_b"] else (*batch, k, n), dtype=operand, device="meta")
+    c = torch.empty((*batch, m, n), dtype=result, device="meta")
+    bias = torch.empty(n, dtype=result, device="meta") if values["bias"] else None
+    left, right = (a.mT if values["transpose_a"] else a), (b.mT if values["transpose_b"] else b)
+    one, other, out = next(folded(left, right, c))
+    with around(values):
+        problem = problem_of(operand_of(one), operand_of(other), bias, values["activation"], out)
+    variant = variant_of(problem, target)
+    return Lowering(variant.program(), variant.schedule())
+
+
+def targets(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Targets whose units take the dtype."""
+    return _TARGETS[1:] if torch_dtype(values["dtype"]) in FP8 else _TARGETS
 
 
 _LAYOUTS = tuple({"transpose_a": a, "transpose_b": b} for a in (False, True) for b in (False, True))

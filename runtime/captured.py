@@ -6,6 +6,7 @@ content of a container, differs is the whole content compared (``key``, from ``d
 
 from __future__ import annotations
 
+import os
 import sys
 import sysconfig
 from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMapping
@@ -112,7 +113,9 @@ def is_library(module: str) -> bool:
     if module.partition(".")[0] == _OURS:
         return True
     file = getattr(sys.modules.get(module), "__file__", None)
-    return module in sys.builtin_module_names or (isinstance(file, str) and file.startswith(_LIBRARY_FOLDERS))
+    if not isinstance(file, str):
+        return module in sys.builtin_module_names
+    return file.startswith(_LIBRARY_FOLDERS) or f"{os.sep}site-packages{os.sep}" in file  # a second folder on the path
 
 
 def _names(code: CodeType) -> Iterator[str]:

@@ -17,9 +17,9 @@ from .context import recording, use
 from .errors import ArgumentError, OptionError
 from .kernel import Kernel, compile
 
-MODES = ("eager", "skew", "lazy", "lazy-reverse", "random")
+MODES = tuple(vgpu.MODES)
 CHECKS = ("race",)
-_ROUNDING = 64  # roundings of the result's type by which orders of addition may differ
+_SUMS = 64  # roundings of the accumulator by which orders of addition may differ
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,9 @@ def check(
 ) -> CheckReport:
     """Run a kernel, program or operator on the virtual GPU in several orders that hardware may choose.
 
-    Tensors are copied before each run, so the caller's stay as they are. Results of all modes must agree to within 64
-    roundings of their type (sums by atomics may differ in the last bits), exactly for integers.
+    Tensors are copied before each run, so the caller's stay as they are. Results of all modes must agree
+    to within 64 roundings of float32 and two of their own type (sums by atomics may differ in the last bits), exactly
+    for integers.
 
     Args:
         subject: a kernel, a program (compiled here), or a function such as an operator that launches kernels.
@@ -117,7 +118,7 @@ def check(
     first: list[torch.Tensor] | None = None
     with use(target=target, schedule=schedule), torch.no_grad(), _filled_outputs():
         for mode in modes:
-            copies, named = [_copy(a) for a in args], {key: _copy(a) for key, a in keywords.items()}
+            copies, named = _copy((list(args), keywords), {})
             with recording(mode, checks=tuple(checks), seed=seed) as reports:
                 results = _tensors([call(*copies, **named), *copies, *named.values()])
             first = results if first is None else first
@@ -155,12 +156,17 @@ def _filled_outputs() -> Iterator[None]:
         torch.use_deterministic_algorithms(before, warn_only=warn_only)
 
 
-def _copy(value: Any) -> Any:
-    """The same values in the same layout (offset and strides included), in memory of its own."""
+def _copy(value: Any, storages: dict[int, Any]) -> Any:
+    """The same values in the same layout, in memory of their own; what shared memory shares it still."""
+    if isinstance(value, dict):
+        return {key: _copy(item, storages) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)([_copy(item, storages) for item in value])
     if not isinstance(value, torch.Tensor):
         return value
     storage: Any = value.detach().untyped_storage()
-    whole = torch.empty(0, dtype=value.dtype).set_(storage.clone())
+    copied = storages.setdefault(storage.data_ptr(), storage.clone()) if storage.nbytes() else storage
+    whole = torch.empty(0, dtype=value.dtype).set_(copied)
     return whole.as_strided(value.shape, value.stride(), value.storage_offset())
 
 
@@ -183,7 +189,9 @@ def _differences(first: list[torch.Tensor], results: list[torch.Tensor]) -> Iter
             continue
         a, b = one.double(), other.double()
         scale = a.nan_to_num(0, 0, 0).abs().max().item()
-        same = torch.isclose(a, b, rtol=0.0, atol=_ROUNDING * torch.finfo(one.dtype).eps * scale, equal_nan=True)
+        own = torch.finfo(one.dtype).eps
+        atol = (2 * own + _SUMS * min(own, torch.finfo(torch.float32).eps)) * scale
+        same = torch.isclose(a, b, rtol=0.0, atol=atol, equal_nan=True)
         if not bool(same.all()):
             worst = (a - b).abs().nan_to_num(torch.inf).max().item()
             yield f"tensor {index}: {int((~same).sum())} of {one.numel()} elements differ, by up to {worst:.3g}"

@@ -129,7 +129,7 @@ class JitFunction:
             counters.add("jit_hits")
         if variant.mode == "lazy":
             return kernel
-        if len(positions) == len(args):
+        if not keywords and len(positions) == len(args):
             return kernel(*args)
         if keywords or max(positions, default=-1) >= len(args):
             return kernel(*self._tensors(variant, args, keywords))

@@ -77,7 +77,8 @@ class Kernel:
             f"{artifact.key}:{self._signature.outputs}:{id(device) if device else 0}".encode()
         ).hexdigest()
         self._sorting = opaque.sorting_of(self._signature)  # read while Dynamo traces, so no cached property
-        opaque.remember(self)
+        found = opaque.remember(self)
+        self._twin = None if found is self else found  # keeps the one that traces find alive
         counters.add("kernels")
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:

@@ -49,9 +49,9 @@ def sorting_of(signature: Signature) -> Sorting:
     return Sorting(signature.plan.name, groups, len(signature.outputs))
 
 
-def remember(kernel: Kernel) -> None:
-    """Let a trace find the kernel by its key while it lives."""
-    _known[kernel.key] = kernel
+def remember(kernel: Kernel) -> Kernel:
+    """Let a trace find a kernel by its key while one of that key lives; the one found, which every equal one holds."""
+    return _known.setdefault(kernel.key, kernel)
 
 
 def traced_call(key: str, sorting: Sorting, args: tuple[Any, ...]) -> Any:

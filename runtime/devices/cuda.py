@@ -70,10 +70,11 @@ class Driver(Protocol):
 
 
 class CudaDevice:
-    """Launches through a CUDA driver; libraries are loaded once for each artifact and device."""
+    """Launches through a CUDA driver; a library is loaded once for each artifact and device, and stays."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
+        self._libraries: dict[tuple[str, int], Any] = {}
 
     def prepare(self, artifact: Artifact, signature: Signature, index: int) -> Launcher:
         """Load the artifact on a device and return its launcher.
@@ -81,13 +82,16 @@ class CudaDevice:
         Raises:
             DriverError: the driver refuses the binary or a kernel is not in it.
         """
-        library = self._driver.load(artifact.cubin or artifact.ptx.encode() + b"\0", index)
+        key = (artifact.key, index)
+        if key not in self._libraries:
+            self._libraries[key] = self._driver.load(artifact.cubin or artifact.ptx.encode() + b"\0", index)
+        library = self._libraries[key]
         kernels = [self._driver.kernel(library, launch.kernel) for launch in signature.plan.launches]
 
         def launch_one(number: int) -> Submit:
             launch = signature.plan.launches[number]
             shape = LaunchShape(launch.kernel, launch.cluster, launch.cooperative, launch.programmatic)
-            return _Launch(self._driver, kernels[number], shape, index, library)
+            return _Launch(self._driver, kernels[number], shape, index)
 
         return submitter(signature, self._driver.encode, launch_one)
 
@@ -95,12 +99,11 @@ class CudaDevice:
 class _Launch:
     """One kernel on one device; remembers how much dynamic shared memory it was allowed."""
 
-    def __init__(self, driver: Driver, kernel: Any, shape: LaunchShape, device: int, library: Any) -> None:
+    def __init__(self, driver: Driver, kernel: Any, shape: LaunchShape, device: int) -> None:
         self._driver = driver
         self._kernel = kernel
         self._shape = shape
         self._device = device
-        self._library = library  # unloaded with its last kernel
         self._allowed = 0
 
     def __call__(

@@ -38,7 +38,7 @@ class CudaDriver:
             DriverError: the image is for another architecture, or damaged.
         """
         with torch.cuda.device(device):
-            torch.cuda.current_stream(device)  # makes the primary context current
+            _make_current(device)
             status, library = cuda.cuLibraryLoadData(image, [], [], 0, [], [], 0)
         _require(status, f"loading the kernel on cuda:{device}")
         return library
@@ -103,14 +103,44 @@ class CudaDriver:
             with torch.cuda.device(device):
                 self.launch(kernel, shape, device, grid, block, dynamic_shared, parameters)
             return
+        status = self._submit(kernel, shape, device, grid, block, dynamic_shared, parameters)
+        if status == cuda.CUresult.CUDA_ERROR_INVALID_CONTEXT:  # the first launch of a thread, such as autograd's
+            _make_current(device)
+            status = self._submit(kernel, shape, device, grid, block, dynamic_shared, parameters)
+        if status != cuda.CUresult.CUDA_SUCCESS:
+            _require(status, f"launch of {shape.kernel} with grid {grid}, block {block}, {dynamic_shared} bytes shared")
+
+    def _submit(
+        self,
+        kernel: Any,
+        shape: LaunchShape,
+        device: int,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        dynamic_shared: int,
+        parameters: int,
+    ) -> Any:
         stream = self._stream(device)
         if shape.cluster is None and not shape.cooperative and not shape.programmatic:
             (status,) = cuda.cuLaunchKernel(kernel, *grid, *block, dynamic_shared, stream, parameters, 0)
         else:
             config = launch_config(shape, grid, block, dynamic_shared, stream)
             (status,) = cuda.cuLaunchKernelEx(config, kernel, parameters, 0)
-        if status != cuda.CUresult.CUDA_SUCCESS:
-            _require(status, f"launch of {shape.kernel} with grid {grid}, block {block}, {dynamic_shared} bytes shared")
+        return status
+
+
+def _make_current(device: int) -> None:
+    """Give this thread the device's primary context, as the CUDA runtime does at its first call in a thread."""
+    status, context = cuda.cuCtxGetCurrent()
+    _require(status, "cuCtxGetCurrent")
+    if int(context):
+        return
+    status, handle = cuda.cuDeviceGet(device)
+    _require(status, "cuDeviceGet")
+    status, context = cuda.cuDevicePrimaryCtxRetain(handle)
+    _require(status, "cuDevicePrimaryCtxRetain")
+    (status,) = cuda.cuCtxSetCurrent(context)
+    _require(status, "cuCtxSetCurrent")
 
 
 def data_type(dtype: str) -> Any:

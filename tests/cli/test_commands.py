@@ -283,7 +283,7 @@ def test_check_of_a_right_kernel_and_operator(tilewright: Command, kernels: Call
         ended = tilewright("check", subject, *settings, "--target", "sm_80", "--json")
         assert ended.status == 0, ended.err
         assert ended.json["ok"] is True
-        assert ended.json["modes"] == ["eager", "skew", "lazy", "lazy-reverse", "random"]
+        assert ended.json["modes"] == ["eager", "lazy", "skew", "skew-reverse", "lazy-reverse", "random"]
         assert ended.json["findings"] == []
 
 

@@ -86,3 +86,12 @@ def test_8_bit_operands_have_no_gradient():
     a = torch.ones(16, 16).to(torch.float8_e4m3fn).requires_grad_()
     with pytest.raises(OperandTypeError, match="float8_e4m3fn, for which matmul has no gradient"):
         gemm(a, a.detach())
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(16, 24, 0), (16, 0, 8), (0, 24, 8)])
+def test_gradients_of_empty_products(m, n, k):
+    a, b = leaves(torch.zeros(2, m, k, dtype=torch.float16), torch.zeros(k, n, dtype=torch.float16))
+    gemm(a, b).sum().backward()
+    assert (a.grad.shape, b.grad.shape) == (a.shape, b.shape)
+    assert not a.grad.any()
+    assert not b.grad.any()

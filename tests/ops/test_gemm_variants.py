@@ -14,6 +14,7 @@ from tilewright.ops.gemm import gemm, run_variant
 from tilewright.ops.gemm_tiles import ASYNC, FMA, WGMMA
 from tilewright.ops.gemm_variants import Problem, variant_of
 from tilewright.ops.gemm_views import operand_of
+from tilewright.runtime import recording
 
 BASE = Problem(
     m=4096,
@@ -138,3 +139,17 @@ def test_the_schedule_is_shown_by_the_outline():
     assert "4 stages" in outline
     assert "rasterization2DRow" in outline
     assert "256 threads" in outline
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [{"m": 1, "n": 500, "k": 500}, {"m": 40, "n": 1, "k": 72}, {"m": 33, "n": 48, "k": 50, "batch": 2}],
+)
+@pytest.mark.parametrize("target", [SM80, SM90])
+def test_what_is_described_is_what_is_launched(sizes, target):
+    values = GEMM.values(sizes)
+    described = lower(GEMM.lowering(values, target).program, GEMM.lowering(values, target).schedule, target)
+    args, keywords = GEMM.inputs(values, torch.Generator().manual_seed(0))
+    with tw.use(target=target), recording() as reports:
+        gemm(*args, **keywords)
+    assert reports[0].kernel == described.plan.launches[0].kernel

@@ -279,3 +279,22 @@ def test_torch_compile_of_each_style(lazy, eager):
     assert result.shape == (4, 256)
     assert "tilewright.run_kernel.default" in graphs[0]
     assert "tilewright.call_kernel.default" in graphs[0]
+
+
+def test_positions_and_names_may_be_mixed(monkeypatch):
+    monkeypatch.setenv("TILEWRIGHT_DEVICE", "vgpu")
+
+    @jit
+    def between(A, tile: int, B):
+        N = T.const("N")
+        A: T.Tensor[[N], T.float32]
+        B: T.Tensor[[N], T.float32]
+        with T.Kernel(T.ceildiv(N, tile), threads=128) as bx:
+            for j in T.Parallel(tile):
+                B[bx * tile + j] = A[bx * tile + j]
+
+    a, b, c = torch.ones(128), torch.zeros(128), torch.zeros(128)
+    between(a, 128, B=b)
+    between(a, 128, c)
+    assert torch.equal(b, a)
+    assert torch.equal(c, a)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 import torch
 from torch._subclasses import FakeTensorMode
@@ -180,3 +182,19 @@ def test_opaque_operators_pass_opcheck(pure, writing):
     pure(x)
     torch.library.opcheck(torch.ops.tilewright.run_kernel.default, (pure.key, [x], []))
     torch.library.opcheck(torch.ops.tilewright.call_kernel.default, (writing.key, [torch.zeros(6)], [x], []))
+
+
+def test_a_kernel_is_traced_after_an_equal_one_died(tools):
+    first = kernel_with(tools, -1, "y")
+    second = kernel_with(tools, -1, "y")
+    alike = Kernel(first.artifact, -1)
+    again = Kernel(first.artifact, -1)
+    assert alike.key == again.key
+    del first, second, again
+    gc.collect()
+    alike = Kernel(alike.artifact, -1, device=Doubling())
+    kept = Kernel(alike.artifact, -1)
+    del alike
+    gc.collect()
+    graph = make_fx(kept, tracing_mode="fake")(torch.ones(6))
+    assert "run_kernel" in str(graph.code)
