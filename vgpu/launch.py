@@ -110,6 +110,11 @@ def _scalar_bytes(value: int | float, p: Parameter, name: str) -> bytes:
         raise LaunchError(f"{name} does not fit .{p.type}", values={name: value}) from None
 
 
+def _writable(arg: Any) -> bool:
+    """Whether the memory may be written: not a read-only numpy array, such as a mapped file."""
+    return hasattr(arg, "data_ptr") or not arg.__array_interface__["data"][1]
+
+
 def _pack(kernel: Kernel, args: Sequence[Any]) -> tuple[bytes, list[_Range]]:
     if len(args) != len(kernel.parameters):
         raise LaunchError(
@@ -135,7 +140,7 @@ def _pack(kernel: Kernel, args: Sequence[Any]) -> tuple[bytes, list[_Range]]:
             lo, hi = _hull(arg, name)
             address = arg.data_ptr() if hasattr(arg, "data_ptr") else arg.__array_interface__["data"][0]
             data = address.to_bytes(8, "little")
-            ranges.append((lo, hi, name, True))
+            ranges.append((lo, hi, name, _writable(arg)))
         if len(data) != p.size:
             raise LaunchError(
                 f"{name} has {len(data)} bytes where the kernel takes {p.size}",

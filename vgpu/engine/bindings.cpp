@@ -86,7 +86,7 @@ void sort_ranges(std::vector<Range>& ranges) {
     if (r.hi <= r.lo) continue;
     if (!out.empty() && r.lo < out.back().hi) {
       out.back().hi = std::max(out.back().hi, r.hi);
-      out.back().writable |= r.writable;
+      out.back().writable &= r.writable;
       if (out.back().name.find(r.name) == std::string::npos) out.back().name += ", " + r.name;
     } else {
       out.push_back(std::move(r));

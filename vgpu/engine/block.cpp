@@ -1,5 +1,6 @@
 // Schedules the warps of a block, reports deadlocks and unfinished work, and spreads the blocks over host threads.
 #include <algorithm>
+#include <exception>
 #include <thread>
 
 #include "interpret.h"
@@ -154,7 +155,7 @@ class Unit {
       while (!b->in_flight.empty()) land_one(*b);
       mbarrier_exit_check(*b);
       for (Warp& w : b->warps)
-        if (w.unfinished) unfinished(*b, w);
+        if (w.cp_async.lanes_in_flight() | w.bulk.lanes_in_flight() | w.wgmma.lanes_in_flight()) unfinished(*b, w);
     }
     return Outcome::done;
   }
@@ -223,10 +224,21 @@ void run_grid(Launch& launch) {
     worker(launch, units);
     return;
   }
+  std::vector<std::exception_ptr> failed(wanted);
+  auto guarded = [&](uint64_t k) {  // such as no memory for another block
+    try {
+      worker(launch, units);
+    } catch (...) {
+      failed[k] = std::current_exception();
+      launch.stop = true;
+    }
+  };
   std::vector<std::thread> threads;
-  for (uint64_t k = 1; k < wanted; ++k) threads.emplace_back(worker, std::ref(launch), units);
-  worker(launch, units);
+  for (uint64_t k = 1; k < wanted; ++k) threads.emplace_back(guarded, k);
+  guarded(0);
   for (std::thread& t : threads) t.join();
+  for (const std::exception_ptr& error : failed)
+    if (error) std::rethrow_exception(error);
 }
 
 }  // namespace tilewright::vgpu

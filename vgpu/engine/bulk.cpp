@@ -123,9 +123,23 @@ void store_tile(const Tile& tile, const uint8_t* packed, int reduction) {
   });
 }
 
+bool reducible(Warp& w, const Instr& i, ReductionType type, int reduction) {
+  uint64_t cell = 0, operand = 0;
+  if (reduction == 0 || reduce_into(static_cast<Reduction>(reduction - 1), type, &cell, &operand, 1)) return true;
+  report(w, i, Kind::illegal, kFull, "no such reduction exists for elements of this type");
+  return false;
+}
+
 bool reducible(Warp& w, const Instr& i, const TensorMapImage& map, int reduction) {
-  if (reduction == 0 || map.type >= 2) return true;
+  if (reduction == 0 || map.type >= 2) return reducible(w, i, element_type(map), reduction);
   report(w, i, Kind::illegal, kFull, "cp.reduce.async.bulk.tensor on elements of 8 or 16 bits without a float type");
+  return false;
+}
+
+// Stores read shared memory of their own block only (.shared::cta).
+bool own_source(Warp& w, const Instr& i, int lane, uint32_t source) {
+  if (shared_owner(*w.block, source) == w.block) return true;
+  report(w, i, Kind::illegal, 1u << lane, "the source lies in the shared memory of another block");
   return false;
 }
 
@@ -154,6 +168,7 @@ Step tensor_store(Warp& w, const Instr& i, Mask m) {
     if (!decode_tile(w, i, lane, i.ops, rank, i.imm[2], tile)) return Step::fault;
     if (!reducible(w, i, tile.map, reduction)) return Step::fault;
     const uint32_t source = address_operand(w, lane, i.ops[1 + rank], i.imm + 3);
+    if (!own_source(w, i, lane, source)) return Step::fault;
     if (!shared_at(w, i, lane, source, footprint(tile.map), kTileAlign)) return Step::fault;
     check_source(w, i, lane, source, tile.map.tile_bytes());
     if (w.block->observer) {
@@ -223,15 +238,16 @@ Step bulk_store(Warp& w, const Instr& i, Mask m) {
   for (Mask left = m; left; left &= left - 1) {
     const int lane = w.first_lane(left);
     const uint32_t bytes = w.r32(i.ops[2])[lane];
-    if (!bulk_size(w, i, lane, bytes)) return Step::fault;
+    if (!bulk_size(w, i, lane, bytes) || !reducible(w, i, type, reduction)) return Step::fault;
+    const uint32_t from = address_operand(w, lane, i.ops[1], i.imm + 4);
+    if (!own_source(w, i, lane, from)) return Step::fault;
     const uint64_t address = w.r64(i.ops[0])[lane] + static_cast<uint64_t>(i.imm[2]);
     uint8_t* target = global_at(w, i, lane, address, bytes, kBulkAlign, true);
-    const uint8_t* source =
-        shared_read(w, i, lane, address_operand(w, lane, i.ops[1], i.imm + 4), bytes, kBulkAlign, Proxy::async);
+    const uint8_t* source = shared_read(w, i, lane, from, bytes, kBulkAlign, Proxy::async);
     if (!target || !source) return Step::fault;
     if (w.block->observer) {
       observe_bulk(w);
-      observe_bulk_source(w, i, lane, static_cast<uint32_t>(source - w.block->smem.data()), bytes);
+      observe_bulk_source(w, i, lane, from & kSharedOffset, bytes);
       observe_bulk_target(w, i, lane, {{target, bytes}}, reduction != 0);
     }
     enqueue(w, 1u << lane, [target, source, bytes, reduction, type] {
@@ -281,7 +297,7 @@ const uint8_t* map_bytes(Warp& w, uint64_t address) {
 bool load_tensor_map(Warp& w, const Instr& i, int lane, uint64_t address, TensorMapImage& map) {
   const uint8_t* bytes = map_bytes(w, address);
   if (bytes) std::memcpy(&map, bytes, sizeof map);
-  if (!bytes || map.magic != TensorMapImage::kMagic) {
+  if (!bytes || map.magic != TensorMapImage::kMagic || !map.sound()) {
     report(w, i, Kind::illegal, 1u << lane, "address " + hex(address) + " holds no tensor map");
     return false;
   }

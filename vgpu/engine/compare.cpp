@@ -98,7 +98,8 @@ Mask compare_half(Warp& w, const Instr& i, uint32_t first, int shift) {
   uint32_t x[kLanes], y[kLanes];
   auto widen = [&](uint32_t bits) {
     const auto part = static_cast<uint16_t>(bits >> shift);
-    return put<float>(kSource == kHalf ? float_of_half(part) : float_of_bf16(part));
+    const float value = kSource == kHalf ? float_of_half(part) : float_of_bf16(part);
+    return put<float>(kSource == kHalf && i.imm[2] && std::fabs(value) < 0x1p-14f ? std::copysign(0.0f, value) : value);
   };
   for (int l = 0; l < kLanes; ++l) {
     x[l] = widen(a[l]);

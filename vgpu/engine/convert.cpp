@@ -75,9 +75,11 @@ double to_integral(double x, Round mode) {
 }
 
 template <class D>
-D float_to_integer(double x, Round mode) {
+D float_to_integer(double x, Round mode, bool wide_source) {
   using L = std::numeric_limits<D>;
-  if (std::isnan(x)) return 0;
+  // PTX ISA, cvt: NaN gives 0 between types below 64 bits, else the highest bit.
+  if (std::isnan(x))
+    return wide_source || sizeof(D) == 8 ? static_cast<D>(uint64_t{1} << (8 * sizeof(D) - 1)) : D{0};
   const double r = to_integral(x, mode);
   if (r < static_cast<double>(L::min())) return L::min();
   if (r >= std::ldexp(1.0, L::digits)) return L::max();
@@ -117,7 +119,7 @@ Step to_integer(Warp& w, const Instr& i, Mask m) {
   const auto* a = reinterpret_cast<const typename S::Bits*>(w.file + i.ops[1]);
   const auto mode = static_cast<Round>(i.imm[2]);
   destination<D>(w, i.ops[0], i.imm[4], m,
-                 [&](int l) { return float_to_integer<D>(load<S>(a[l], i.imm[3]), mode); });
+                 [&](int l) { return float_to_integer<D>(load<S>(a[l], i.imm[3]), mode, std::is_same_v<S, F64>); });
   return Step::next;
 }
 

@@ -122,7 +122,6 @@ struct Warp {
   std::vector<uint8_t> local;  // local memory, one piece a lane
   std::vector<std::byte> storage;  // behind `file`
   std::vector<uint32_t> pred_storage;
-  Mask unfinished = 0;         // lanes that left with asynchronous work in flight
   std::vector<Mask> undefined;        // per slot: lanes that never wrote it (tracked launches)
   std::vector<Mask> undefined_preds;  // per predicate
 

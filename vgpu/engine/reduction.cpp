@@ -1,6 +1,7 @@
 #include "reduction.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <type_traits>
 
@@ -51,7 +52,7 @@ bool combine(Reduction operation, T a, T b, T& out) {
     return operation == Reduction::add;
   } else {
     const float x = a.value(), y = b.value();
-    out = T::of(operation == Reduction::add ? x + y : operation == Reduction::min ? std::min(x, y) : std::max(x, y));
+    out = T::of(operation == Reduction::add ? x + y : operation == Reduction::min ? std::fmin(x, y) : std::fmax(x, y));
     return operation <= Reduction::max;
   }
 }

@@ -113,7 +113,6 @@ void start_warp(Launch& launch, Warp& w, uint32_t threads) {
   w.exist = left >= 32 ? kFull : (1u << left) - 1;
   w.exited = 0;
   w.executed = 0;
-  w.unfinished = 0;
   w.yielded = false;
   w.lead = 0;
   w.merges = 0;

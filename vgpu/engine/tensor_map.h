@@ -41,6 +41,20 @@ struct TensorMapImage {
     return bytes;
   }
 
+  // Whether the fields are those of a map that vgpu/tensor_map.py made: a kernel may have written over them.
+  bool sound() const {
+    const uint64_t element = strides[0];
+    if (rank < 1 || rank > kMaxRank || swizzle > 3 || (element != 1 && element != 2 && element != 4 && element != 8))
+      return false;
+    uint64_t bytes = element;
+    for (int dim = 0; dim < rank; ++dim) {
+      if (box[dim] < 1 || box[dim] > 256 || element_strides[dim] < 1 || element_strides[dim] > 8) return false;
+      if (dims[dim] < 1 || dims[dim] > (uint64_t{1} << 32) || strides[dim] >= (uint64_t{1} << 40)) return false;
+      bytes *= tile(dim);
+    }
+    return bytes <= 232448;
+  }
+
   uint64_t extent() const {  // bytes from the base to the end of the last element
     uint64_t bytes = strides[0];
     for (int dim = 0; dim < rank; ++dim) bytes += (dims[dim] - 1) * strides[dim];

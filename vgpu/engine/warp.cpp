@@ -176,6 +176,7 @@ uint64_t run_path(Warp& w, uint64_t quantum) {
       return ran;
     }
     if (w.paths.empty() || w.current >= w.paths.size() || w.paths.size() > 1) return ran;
+    if (w.path().state != Path::State::ready) return ran;  // another path was left alone, behind what it waits for
     pc = w.path().pc;
     mask = w.path().mask;
     meet = UINT32_MAX;
@@ -218,8 +219,6 @@ void leave(Warp& w, Mask lanes) {
   w.exited |= lanes;
   if (p.mask) ++p.pc;
   else w.paths.erase(w.paths.begin() + static_cast<std::ptrdiff_t>(w.current));
-  if (const Mask left = lanes & (w.cp_async.lanes_in_flight() | w.bulk.lanes_in_flight() | w.wgmma.lanes_in_flight()))
-    w.unfinished |= left;
   recheck_barriers(*w.block);
   if (w.block->cluster.front()->cluster_arrived) recheck_cluster(*w.block);
   w.block->notify();
