@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 
 from tilewright.dsl import captured_state
@@ -134,7 +135,9 @@ def _filled(cell: CellType) -> bool:
 
 
 def _is_mutable(value: Any) -> bool:
-    return isinstance(value, _CONTAINERS) or _fields(value) is not None
+    if isinstance(value, tuple):
+        return any(_is_mutable(item) for item in value)
+    return isinstance(value, (*_CONTAINERS, torch.Tensor, np.ndarray)) or _fields(value) is not None
 
 
 def _fields(value: Any) -> MutableMapping[str, Any] | None:
@@ -158,15 +161,23 @@ class Same:
         return id(self.value)
 
 
-def freeze(value: Any, depth: int = 0) -> Any:
-    """A hashable stand-in for a value's content; True, 1 and 1.0 differ.
+def _frozen_array(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return ("array", value.shape, value.dtype.str, value.tobytes())
+    return ("tensor", Same(value), 0 if value.is_inference() else value._version)
 
-    Plain objects of the user's classes count by their attributes, other hashable objects by equality, and tensors,
-    unhashable objects and what lies deeper than eight levels by identity.
+
+def freeze(value: Any, depth: int = 0) -> Any:
+    """A hashable stand-in for a value's content; True, 1 and 1.0 differ, and so do 0.0 and -0.0.
+
+    Plain objects of the user's classes count by their attributes, numpy arrays by their bytes, tensors by identity and
+    number of writes, other hashable objects by equality, and what is left or deeper than eight levels by identity.
     """
     if isinstance(value, _SCALARS):
-        return (type(value).__name__, value)
-    if depth > _DEPTH or isinstance(value, torch.Tensor):
+        return (type(value).__name__, value.hex() if isinstance(value, float) else value)
+    if isinstance(value, torch.Tensor | np.ndarray):
+        return _frozen_array(value)
+    if depth > _DEPTH:
         return Same(value)
     inner = depth + 1
     if isinstance(value, list | tuple):

@@ -244,7 +244,7 @@ def _fast_key(args: tuple[Any, ...], target: str) -> Any:
         if kind is torch.Tensor:
             key.append((value.shape, value.stride(), value.dtype))
         elif kind in _QUICK:
-            key.append((kind, value))
+            key.append((kind, value.hex() if kind is float else value))
         else:
             return None
     return tuple(key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import types
 
+import numpy as np
 import pytest
 import torch
 
@@ -148,3 +149,25 @@ def test_libraries():
     assert is_library("torch")
     assert is_library("tilewright.runtime")
     assert not is_library(__name__)
+
+
+@pytest.mark.parametrize(
+    ("value", "change"),
+    [
+        (([64, 64], 2), lambda value: value[0].append(1)),
+        (torch.zeros(3), lambda value: value.add_(1)),
+        (np.zeros(3), lambda value: value.__setitem__(0, 1.0)),
+    ],
+)
+def test_a_value_changed_in_place(this, monkeypatch, value, change):
+    monkeypatch.setattr(this, "LIMIT", value)
+    before = Captured(reads_global)
+    assert before.unchanged()
+    change(value)
+    assert not before.unchanged()
+    assert Captured(reads_global).key != before.key
+
+
+def test_zeros_of_both_signs_differ():
+    assert freeze(0.0) != freeze(-0.0)
+    assert freeze((0.0,)) == freeze((0.0,))
