@@ -165,8 +165,9 @@ def _copy(value: Any, storages: dict[int, Any]) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
     storage: Any = value.detach().untyped_storage()
-    copied = storages.setdefault(storage.data_ptr(), storage.clone()) if storage.nbytes() else storage
-    whole = torch.empty(0, dtype=value.dtype).set_(copied)
+    if storage.data_ptr() not in storages:
+        storages[storage.data_ptr()] = storage.clone()
+    whole = torch.empty(0, dtype=value.dtype).set_(storages[storage.data_ptr()])
     return whole.as_strided(value.shape, value.stride(), value.storage_offset())
 
 
