@@ -29,7 +29,7 @@ SIDES = ("tilewright", "tilelang")
 PHASES = {
     "cold": ("source to cubin, warm process", 3.0),
     "again": ("cache hit in the process", 7.0),
-    "hit": ("first cache hit on disk of a process", None),
+    "hit": ("first cache hit on disk of a process", 7.0),
     "later hit": ("later cache hit on disk", None),
 }
 
