@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -71,15 +71,23 @@ def _random(shape: tuple[int, ...], dtype: torch.dtype, generator: torch.Generat
     return torch.randn(shape, generator=generator).to(dtype)
 
 
-def inputs(values: Mapping[str, Any], generator: torch.Generator) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Normally distributed operands (all of int8), stored transposed where the values say so."""
+def _operands(
+    values: Mapping[str, Any], make: Callable[[tuple[int, ...], torch.dtype], torch.Tensor]
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+    """A, B and the bias of a call, made by ``make`` as they are stored."""
     operand, result = _types(values)
     m, n, k = values["m"], values["n"], values["k"]
     batch = (values["batch"],) if values["batch"] else ()
-    a = _random((*batch, k, m) if values["transpose_a"] else (*batch, m, k), operand, generator)
-    b = _random((*batch, n, k) if values["transpose_b"] else (*batch, k, n), operand, generator)
-    bias = _random((n,), result, generator) if values["bias"] else None
-    left, right = (a.mT if values["transpose_a"] else a), (b.mT if values["transpose_b"] else b)
+    a = make((*batch, k, m) if values["transpose_a"] else (*batch, m, k), operand)
+    b = make((*batch, n, k) if values["transpose_b"] else (*batch, k, n), operand)
+    bias = make((n,), result) if values["bias"] else None
+    return (a.mT if values["transpose_a"] else a), (b.mT if values["transpose_b"] else b), bias
+
+
+def inputs(values: Mapping[str, Any], generator: torch.Generator) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Normally distributed operands (all of int8), stored transposed where the values say so."""
+    _, result = _types(values)
+    left, right, bias = _operands(values, lambda shape, dtype: _random(shape, dtype, generator))
     return (left, right), {"bias": bias, "activation": values["activation"], "out_dtype": result}
 
 
@@ -102,13 +110,9 @@ def lowering(values: Mapping[str, Any], target: Target) -> Lowering:
     """
     operand, result = _types(values)
     check_target(operand, target)
-    m, n, k = (max(1, values[name]) for name in ("m", "n", "k"))
-    batch = (values["batch"],) if values["batch"] else ()
-    a = torch.empty((*batch, k, m) if values["transpose_a"] else (*batch, m, k), dtype=operand, device="meta")
-    b = torch.empty((*batch, n, k) if values["transpose_b"] else (*batch, k, n), dtype=operand, device="meta")
-    c = torch.empty((*batch, m, n), dtype=result, device="meta")
-    bias = torch.empty(n, dtype=result, device="meta") if values["bias"] else None
-    left, right = (a.mT if values["transpose_a"] else a), (b.mT if values["transpose_b"] else b)
+    sizes = {**values, **{name: max(1, values[name]) for name in ("m", "n", "k")}}
+    left, right, bias = _operands(sizes, lambda shape, dtype: torch.empty(shape, dtype=dtype, device="meta"))
+    c = torch.empty((*left.shape[:-1], right.shape[-1]), dtype=result, device="meta")
     one, other, out = next(folded(left, right, c))
     with around(values):
         problem = problem_of(operand_of(one), operand_of(other), bias, values["activation"], out)
