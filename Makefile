@@ -1,4 +1,4 @@
-# make demo | test | lint | bench: each builds .venv by itself when pyproject, constraints or the engine changed.
+# make demo | test | test-long | lint | bench: each builds .venv by itself when pyproject, constraints or the engine changed.
 
 PYTHON ?= python3
 VENV := .venv
@@ -14,7 +14,7 @@ STAMP := $(VENV)/installed-$(INSTALL_KEY)
 export TILEWRIGHT_CACHE_DIR ?= $(CURDIR)/build/cache/tilewright
 export TILELANG_CACHE_DIR ?= $(CURDIR)/build/cache/tilelang
 
-.PHONY: install demo test lint types format bench clean
+.PHONY: install demo test test-long lint types format bench clean
 
 install: $(STAMP)
 
@@ -31,6 +31,10 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+# what takes minutes: every mutant, and every kernel of the project in every mode
+test-long: $(STAMP)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m long
 
 lint: $(STAMP) types
 	$(BIN)/ruff check .

@@ -17,7 +17,7 @@ from .files import load_factory, load_module, reference_of
 from .reference import judge
 from .settings import check_names
 from .tensors import make_arguments
-from .trial import Choice, Subject, Trial, findings_of, finished, instructions_of, text_of, timed
+from .trial import Choice, Subject, Trial, findings_of, finished, instructions_of, text_of, timed, wrong
 
 if TYPE_CHECKING:
     from tilewright.dsl import Program
@@ -39,7 +39,7 @@ def factory_subject(name: str) -> Subject:
         name,
         lambda settings, choice: (split(factory, settings)[0], choice),
         partial(run, name, factory, reference_of(module)),
-        partial(_check, factory),
+        partial(_check, factory, reference_of(module)),
     )
 
 
@@ -121,9 +121,18 @@ def run(
     )
 
 
-def _check(factory: Any, settings: Mapping[str, object], choice: Choice) -> CheckReport:
+def _check(
+    factory: Any, reference: Callable[..., Any] | None, settings: Mapping[str, object], choice: Choice
+) -> CheckReport:
     from tilewright.runtime import check, compile
 
     program, sizes = split(factory, settings)
     kernel = compile(program, choice.schedule, choice.target)
-    return check(kernel, *make_arguments(kernel.plan, sizes).values())
+    arguments = make_arguments(kernel.plan, sizes)
+    places = [i for i, a in enumerate(kernel.plan.arguments) if getattr(a, "written", False)]
+
+    def verify(_: Any, *given: Any) -> tuple[str, ...]:
+        named = {**program.bindings, **sizes, **arguments}
+        return wrong(judge(reference, named, [given[i] for i in places])) if reference else ()
+
+    return check(kernel, *arguments.values(), verify=verify)

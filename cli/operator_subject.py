@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .compare import Comparison
 from .settings import check_names
 from .tensors import SEED
-from .trial import Choice, Subject, Trial, findings_of, finished, instructions_of, text_of, timed
+from .trial import Choice, Subject, Trial, findings_of, finished, instructions_of, text_of, timed, wrong
 
 if TYPE_CHECKING:
     from tilewright.dsl import Program
@@ -71,8 +71,15 @@ def _check(operator: Operator, settings: Mapping[str, object], choice: Choice) -
     check_names(settings, operator.parameters)
     values = operator.values(settings)
     args, keywords = operator.inputs(values, torch.Generator().manual_seed(SEED))
+
+    def verify(result: Any, *_: Any, **__: Any) -> tuple[str, ...]:
+        found = operator.compare(result, *args, **keywords)
+        return wrong(Comparison(found.error, found.torch_error, found.allowed, 0.0))
+
     with operator.around(values):
-        return check(operator.function, *args, target=choice.target, schedule=choice.schedule, **keywords)
+        return check(
+            operator.function, *args, target=choice.target, schedule=choice.schedule, verify=verify, **keywords
+        )
 
 
 def _on(device: str, value: Any) -> Any:

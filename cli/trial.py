@@ -85,7 +85,7 @@ class Subject:
         name: as given on the command line.
         program: the program for some settings, and the choice with the schedule that applies to it.
         trial: compiles, runs and compares for some settings.
-        check: runs in all scheduling modes of the virtual GPU, with race detection.
+        check: runs in all scheduling modes of the virtual GPU, with race detection, against the reference.
     """
 
     name: str
@@ -119,6 +119,13 @@ def text_of(tensor: Any) -> str:
 def instructions_of(reports: Sequence[Any]) -> int:
     """Executed warp instructions over several launches."""
     return sum(int(report.counts["instructions"]) for report in reports)
+
+
+def wrong(found: Comparison) -> tuple[str, ...]:
+    """What is to be said of a result: nothing when it is within the tolerance."""
+    if found.within:
+        return ()
+    return (f"off by {found.error:.3g} from the reference, more than {found.tolerance:.3g}",)
 
 
 def findings_of(reports: Sequence[Any]) -> tuple[str, ...]:

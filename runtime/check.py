@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +24,10 @@ _SUMS = 64  # roundings of the accumulator by which orders of addition may diffe
 
 @dataclass(frozen=True)
 class Run:
-    """One execution: its mode, the report of every launch, and how its results differ from those of the first mode."""
+    """One execution: its mode, the report of every launch, and what is wrong with its results.
+
+    ``differences`` says how the results differ from those of the first mode, and what ``verify`` found.
+    """
 
     mode: str
     reports: tuple[vgpu.Report, ...]
@@ -85,6 +88,8 @@ def check(
     target: Target | str | None = None,
     schedule: Schedule | None = None,
     seed: int = 0,
+    budget: int | None = None,
+    verify: Callable[..., Iterable[str]] | None = None,
     **keywords: Any,
 ) -> CheckReport:
     """Run a kernel, program or operator on the virtual GPU in several orders that hardware may choose.
@@ -101,6 +106,9 @@ def check(
         target: for a program or an operator; default as for ``compile``.
         schedule: for a program or an operator.
         seed: of the mode ``random``.
+        budget: warp instructions that a block may run before its launch is given up; default: that of ``vgpu.launch``.
+        verify: called after each run with the call's result and then its arguments, as the run left them; the texts
+            that it gives say what is wrong with them.
         keywords: further arguments of the call.
 
     Raises:
@@ -114,15 +122,18 @@ def check(
         if isinstance(value, torch.Tensor) and value.device.type != "cpu":
             raise ArgumentError(f"check: {name} is on {value.device}, the virtual GPU needs cpu", remedy="pass x.cpu()")
     call, name = _call_of(subject, target, schedule)
+    limits = {} if budget is None else {"budget": budget}
     runs: list[Run] = []
     first: list[torch.Tensor] | None = None
     with use(target=target, schedule=schedule), torch.no_grad(), _filled_outputs():
         for mode in modes:
             copies, named = _copy((list(args), keywords), {})
-            with recording(mode, checks=tuple(checks), seed=seed) as reports:
-                results = _tensors([call(*copies, **named), *copies, *named.values()])
+            with recording(mode, checks=tuple(checks), seed=seed, **limits) as reports:
+                result = call(*copies, **named)
+            results = _tensors([result, *copies, *named.values()])
             first = results if first is None else first
-            runs.append(Run(mode, tuple(reports), tuple(_differences(first, results))))
+            wrong = () if verify is None else tuple(verify(result, *copies, **named))
+            runs.append(Run(mode, tuple(reports), (*_differences(first, results), *wrong)))
     if not any(run.reports for run in runs):
         raise ArgumentError(f"check: {name} launched no kernel on these arguments", remedy="give non-empty tensors")
     return CheckReport(name, tuple(runs))

@@ -20,5 +20,8 @@ def _outcome(subject: str, settings: tuple[str, ...], target: str | None, schedu
 @click.command()
 @subject_options
 def check(subject: str, settings: tuple[str, ...], target: str | None, schedule: str | None, as_json: bool) -> None:
-    """Run SUBJECT on the virtual GPU in all its scheduling modes, with race detection; exit 1 on any finding."""
+    """Run SUBJECT on the virtual GPU in all its scheduling modes, with race detection; exit 1 on any finding.
+
+    The results of all modes are compared with each other and with the reference, where the subject has one.
+    """
     finish(lambda: _outcome(subject, settings, target, schedule), as_json)

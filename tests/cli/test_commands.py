@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -285,6 +286,14 @@ def test_check_of_a_right_kernel_and_operator(tilewright: Command, kernels: Call
         assert ended.json["ok"] is True
         assert ended.json["modes"] == ["eager", "lazy", "skew", "skew-reverse", "lazy-reverse", "random"]
         assert ended.json["findings"] == []
+
+
+def test_check_compares_with_the_reference(tilewright: Command, kernels: Callable[[str], str]) -> None:
+    ended = tilewright("check", kernels(WRONG), "--set", "n=300", "--target", "sm_80", "--json")
+    assert ended.status == 1
+    assert ended.json["findings"] == []
+    assert len(ended.json["differences"]) == 6
+    assert re.match(r"mode eager: off by \d\S* from the reference, more than \d", ended.json["differences"][0])
 
 
 def test_check_of_a_kernel_without_its_barrier(tilewright: Command, tmp_path: Path) -> None:

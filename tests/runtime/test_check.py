@@ -91,6 +91,30 @@ def test_views_keep_offset_and_strides():
     assert report.ok, str(report)
 
 
+def test_a_result_that_is_wrong_in_every_mode_is_found_by_verify():
+    kernel = compile(reverse_blocks.bind(), target="sm_80")
+    x = torch.randn(256)
+    seen = []
+
+    def verify(result, given, y):
+        seen.append((result, torch.equal(given, x)))
+        return [] if torch.equal(y, x) else ["y is not x"]
+
+    report = check(kernel, x, torch.zeros(256), modes=("eager", "skew"), verify=verify)
+    assert not report.ok
+    assert report.differences == ("mode eager: y is not x", "mode skew: y is not x")
+    assert seen == [(None, True)] * 2
+    assert check(kernel, x, torch.zeros(256), verify=lambda _, x, y: [] if torch.equal(y, x.flip(0)) else ["wrong"]).ok
+
+
+def test_a_kernel_that_never_ends_is_given_up_after_its_budget():
+    kernel = compile(reverse_blocks.bind(), target="sm_80")
+    endless = kernel.with_ptx(kernel.ptx.replace("\tret;", "AGAIN:\n\tbra AGAIN;\n\tret;"))
+    report = check(endless, torch.randn(256), torch.zeros(256), modes=("eager",), budget=5000)
+    assert [f.kind for f in report.findings] == ["runaway"]
+    assert "5000 warp instructions" in report.findings[0].message
+
+
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [

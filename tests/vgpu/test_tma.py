@@ -177,7 +177,9 @@ def test_loads_of_any_view(case, mode):
     ptx = tensor_kernel(len(at), load_core(len(at)))
     ptx = ptx.replace(READ_ALL, f"mov.u32 %n, {expected.size};\n{READ_ALL}")
     report = launch(ptx, "k", 1, 128, [tensor_map, out, count, shift, *at], target="sm_90a", mode=mode)
-    assert report.ok, str(report)
+    # what swizzling leaves free in the last line of the tile was never written
+    gaps = (expected.size - count) // 16
+    assert [(f.kind, f.count) for f in report.findings] == [("uninitialized-shared", gaps)] * (gaps > 0), str(report)
     np.testing.assert_array_equal(out.numpy(), expected)
     assert tensor is tensor_map.tensor
 

@@ -10,6 +10,7 @@ namespace {
 using Bits = std::vector<uint64_t>;
 
 void set_bit(Bits& b, uint32_t k) { b[k >> 6] |= uint64_t{1} << (k & 63); }
+void clear_bit(Bits& b, uint32_t k) { b[k >> 6] &= ~(uint64_t{1} << (k & 63)); }
 bool has_bit(const Bits& b, uint32_t k) { return (b[k >> 6] >> (k & 63)) & 1; }
 
 struct BasicBlock {
@@ -36,6 +37,7 @@ class Analyser {
     build_blocks();
     liveness();
     out.may_read_undefined = reads_undefined();
+    find_unfenced(out.unfenced);
     allocate(out);
     return out;
   }
@@ -51,6 +53,8 @@ class Analyser {
       else if (n == "call") kind_[k] = kCall;
       else if (n.rfind("wgmma.wait", 0) == 0) kind_[k] = kWait;
       else if (n.rfind("wgmma.mma", 0) == 0) kind_[k] = kAsync;
+      else if (n == "wgmma.fence") kind_[k] = kFence;
+      else if (n == "mov.32") kind_[k] = kMove;
     }
   }
 
@@ -168,6 +172,46 @@ class Analyser {
     return found;
   }
 
+  // --- registers of wgmma: written by another instruction behind the last fence ------------------------------------
+  // A move hands on the state of its source: compilers copy accumulators around. wgmma orders its own accesses.
+  void find_unfenced(std::vector<uint32_t>& found) {
+    if (std::none_of(raw_.begin(), raw_.end(), [&](const RawInstr& r) { return kind_[r.handler] == kAsync; })) return;
+    std::vector<Bits> out(blocks_.size(), Bits(words_));
+    for (bool changed = true; changed;) {
+      changed = false;
+      found.clear();
+      for (size_t b = 0; b < blocks_.size(); ++b) {
+        Bits now(words_);
+        for (const uint32_t p : blocks_[b].previous)
+          for (size_t w = 0; w < words_; ++w) now[w] |= out[p][w];
+        for (uint32_t pc = blocks_[b].begin; pc < blocks_[b].end; ++pc)
+          if (fence_step(raw_[pc], now)) found.push_back(pc);
+        changed |= now != out[b];
+        out[b] = std::move(now);
+      }
+    }
+  }
+
+  // Registers written since the last fence, behind this instruction; whether it is a wgmma that uses one of them.
+  bool fence_step(const RawInstr& r, Bits& now) const {
+    const uint8_t kind = kind_[r.handler];
+    if (kind == kFence) std::fill(now.begin(), now.end(), 0);
+    bool used = false, copied = false;
+    for (uint32_t k = 0; k < r.op_count; ++k) {
+      const RawOperand& op = ops_[r.first_op + k];
+      if (op.cls != OperandClass::r32) continue;
+      if (kind == kAsync) used |= has_bit(now, op.index);
+      if (!(op.role & kWrite)) copied |= kind == kMove && !has_bit(now, op.index);
+    }
+    for (uint32_t k = 0; k < r.op_count; ++k) {
+      const RawOperand& op = ops_[r.first_op + k];
+      if (op.cls != OperandClass::r32 || !(op.role & kWrite)) continue;
+      if (kind == kAsync || (copied && r.guard < 0)) clear_bit(now, op.index);
+      else if (!copied) set_bit(now, op.index);
+    }
+    return used;
+  }
+
   std::vector<Interval> intervals() {
     std::vector<Interval> out(registers_);
     for (uint32_t r = 0; r < registers_; ++r) out[r] = {r, UINT32_MAX, 0};
@@ -263,7 +307,7 @@ class Analyser {
     out.bytes = top;
   }
 
-  static constexpr uint8_t kBranch = 1, kLeave = 2, kWait = 3, kAsync = 4, kCall = 5;
+  static constexpr uint8_t kBranch = 1, kLeave = 2, kWait = 3, kAsync = 4, kCall = 5, kFence = 6, kMove = 7;
   const std::vector<RawInstr>& raw_;
   const std::vector<RawOperand>& ops_;
   const std::vector<int64_t>& imms_;

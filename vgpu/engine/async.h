@@ -20,6 +20,7 @@ class AsyncQueue {
   void wait(uint32_t lanes, uint32_t keep);
   // Lands everything of `lanes`, also what is not committed.
   void wait_all(uint32_t lanes);
+  uint32_t committed(int lane) const { return committed_[lane]; }
   bool empty() const { return entries_.empty(); }
   uint32_t lanes_in_flight() const;
   void clear();

@@ -1,4 +1,6 @@
 // bar / barrier: named barriers 0-15 of a block (sync, arrive, red) and barrier.cluster.
+#include <map>
+
 #include "interpret.h"
 #include "observe.h"
 #include "registry.h"
@@ -7,6 +9,7 @@ namespace tilewright::vgpu {
 namespace {
 
 const char* const kBar = "bar.sync";
+const char* const kWarpBar = "bar.warp.sync";
 
 uint32_t live_threads(const Block& b) {
   uint32_t n = 0;
@@ -40,9 +43,24 @@ void check_divergence(Block& b, const NamedBarrier& bar) {
                    " at PTX line " + std::to_string(y.instr->line));
 }
 
+// A warp that arrived in parts counts as a whole once all its threads that have not left the kernel did.
+uint32_t arrived_in_parts(const Block& b, const NamedBarrier& bar) {
+  std::map<unsigned, Mask> lanes;
+  for (const Arrival& a : bar.arrivals)
+    if (!a.whole) lanes[a.warp] |= a.lanes;
+  uint32_t threads = 0;
+  for (const auto& [index, here] : lanes) {
+    const Warp& w = b.warps[index];
+    const bool whole = (w.exist & ~w.exited & ~here) == 0;
+    threads += whole ? 32 : static_cast<uint32_t>(__builtin_popcount(here));
+  }
+  return threads;
+}
+
 bool complete(const Block& b, const NamedBarrier& bar) {
   if (bar.arrivals.empty()) return false;
-  return bar.expected ? bar.arrived >= bar.expected : bar.threads >= live_threads(b);
+  if (!bar.expected) return bar.threads >= live_threads(b);
+  return bar.arrived + (bar.divided ? arrived_in_parts(b, bar) : 0) >= bar.expected;
 }
 
 // Lets everyone go on; the last arrival itself is not held yet, so releasing it changes nothing.
@@ -82,9 +100,11 @@ Step op_bar(Warp& w, const Instr& i, Mask m) {
   bar.expected = expected;
   const auto threads = static_cast<uint32_t>(__builtin_popcount(m));
   bar.threads += threads;
-  bar.arrived += m == (w.exist & ~w.exited) ? 32 : threads;
+  const bool whole = m == (w.exist & ~w.exited);
+  if (whole) bar.arrived += 32;
+  else bar.divided = true;
   if (reduces) bar.count += static_cast<uint32_t>(__builtin_popcount(w.pred(i.ops[first + 1 + (counted ? 1 : 0)]) & m));
-  bar.arrivals.push_back({w.index, m, &i, !arrives});
+  bar.arrivals.push_back({w.index, m, &i, !arrives, whole});
   observe_barrier_arrive(w, id);
   if (!complete(*w.block, bar)) {
     w.wait_on = {kBar, id, expected};
@@ -94,20 +114,53 @@ Step op_bar(Warp& w, const Instr& i, Mask m) {
   return Step::yield;  // the last to arrive has no head start
 }
 
+bool waits_for_warp(const Path& p) { return p.state == Path::State::held && p.wait.what == kWarpBar; }
+
+// Lanes of the warp that are held at a bar.warp.sync of these members, wherever in the program.
+Mask met(const Warp& w, Mask members) {
+  Mask here = 0;
+  for (const Path& p : w.paths)
+    if (waits_for_warp(p) && !(p.wait.where & ~members)) here |= p.mask;
+  return here;
+}
+
+void let_go(Warp& w, Mask members) {
+  for (Path& p : w.paths)
+    if (waits_for_warp(p) && !(p.wait.where & ~members)) p.state = Path::State::ready;
+  ++w.merges;  // what either side did is ordered before what both do now
+}
+
 Step op_bar_warp(Warp& w, const Instr& i, Mask m) {
-  Mask want = 0;  // lanes with different member masks may stand here together
-  for (Mask left = m; left; left &= left - 1) want |= w.r32(i.ops[0])[__builtin_ctz(left)];
-  want &= w.exist & ~w.exited;
+  const Mask first = w.r32(i.ops[0])[w.first_lane(m)];
+  Mask members = first;
+  for (Mask left = m; left; left &= left - 1) members |= w.r32(i.ops[0])[__builtin_ctz(left)];
+  const Mask want = members & w.exist & ~w.exited;
   if ((m & want) == want) return Step::next;
-  w.wait_on = {"bar.warp.sync", want, m};
-  return Step::retry;
+  if (((m | met(w, members)) & want) == want) {
+    let_go(w, members);
+    return Step::yield;
+  }
+  w.wait_on = {kWarpBar, members, m};
+  if (members != first) return Step::retry;  // lanes of different member masks, which stand here together
+  w.block->notify();
+  return Step::hold;
 }
 
 }  // namespace
 
+void recheck_warp(Warp& w) {
+  for (size_t k = 0; k < w.paths.size(); ++k) {
+    const Path& p = w.paths[k];
+    if (!waits_for_warp(p)) continue;
+    const auto members = static_cast<Mask>(p.wait.where);
+    const Mask want = members & w.exist & ~w.exited;
+    if ((met(w, members) & want) == want) let_go(w, members);
+  }
+}
+
 void recheck_barriers(Block& b) {
   for (NamedBarrier& bar : b.barriers)
-    if (!bar.expected && complete(b, bar)) finish(b, bar);
+    if (complete(b, bar)) finish(b, bar);
 }
 
 void register_barrier(Registry& r) {

@@ -37,6 +37,18 @@ uint32_t footprint(const TensorMapImage& map) {
   return map.swizzle ? (bytes + kTileAlign - 1) / kTileAlign * kTileAlign : bytes;
 }
 
+// Calls visit(address, bytes) for the pieces of shared memory that the tile fills, without the gaps of its last line.
+template <class Visit>
+void for_tile_pieces(const TensorMapImage& map, uint32_t address, Visit visit) {
+  const uint32_t bytes = map.tile_bytes();
+  const uint32_t whole = map.swizzle ? bytes / kTileAlign * kTileAlign : bytes;
+  if (whole) visit(address, whole);
+  for (uint32_t k = whole; k < bytes; k += kBulkAlign) {
+    const uint32_t at = (address & ~kSharedOffset) | swizzle_address((address & kSharedOffset) + k, static_cast<Swizzle>(map.swizzle));
+    visit(at, std::min(kBulkAlign, bytes - k));
+  }
+}
+
 uint32_t address_operand(Warp& w, int lane, uint32_t op, const int64_t* place) {
   const uint32_t base = place[1] == 4 ? w.r32(op)[lane] : static_cast<uint32_t>(w.r64(op)[lane]);
   return base + static_cast<uint32_t>(place[0]);
@@ -87,12 +99,13 @@ Step tensor_load(Warp& w, const Instr& i, Mask m) {
       if (!shared_at(w, i, lane, to, footprint(tile.map), kTileAlign)) return Step::fault;
       if (!mbarrier_check(w, i, lane, signal)) return Step::fault;
       if (w.block->observer) {
+        observe_signal(w, i, lane, signal);
         if (window == all.windows.front()) observe_transfer_source(w, i, lane, pieces_of(tile), signal);
-        observe_transfer(w, i, lane, to, footprint(tile.map), signal);
+        for_tile_pieces(tile.map, to, [&](uint32_t at, uint32_t bytes) { observe_transfer(w, i, lane, at, bytes, signal); });
       }
       w.block->submit([block = w.block, instr = &i, tile, to, signal] {
         load_tile(tile.map, tile.at, shared_owner(*block, to)->smem.data(), to & kSharedOffset);
-        shared_mark(*block, to, footprint(tile.map), Proxy::async);
+        for_tile_pieces(tile.map, to, [&](uint32_t at, uint32_t bytes) { shared_mark(*block, at, bytes, Proxy::async); });
         mbarrier_add_tx(*block, *instr, signal, -int64_t{tile.map.tile_bytes()});
       });
     }
@@ -170,10 +183,10 @@ Step tensor_store(Warp& w, const Instr& i, Mask m) {
     const uint32_t source = address_operand(w, lane, i.ops[1 + rank], i.imm + 3);
     if (!own_source(w, i, lane, source)) return Step::fault;
     if (!shared_at(w, i, lane, source, footprint(tile.map), kTileAlign)) return Step::fault;
-    check_source(w, i, lane, source, tile.map.tile_bytes());
+    for_tile_pieces(tile.map, source, [&](uint32_t at, uint32_t bytes) { check_source(w, i, lane, at, bytes); });
     if (w.block->observer) {
       observe_bulk(w);
-      observe_bulk_source(w, i, lane, source, tile.map.tile_bytes());
+      for_tile_pieces(tile.map, source, [&](uint32_t at, uint32_t bytes) { observe_bulk_source(w, i, lane, at, bytes); });
       observe_bulk_target(w, i, lane, pieces_of(tile), reduction != 0);
     }
     enqueue(w, 1u << lane, [block = w.block, tile, source, reduction] {
@@ -218,6 +231,7 @@ Step bulk_load(Warp& w, const Instr& i, Mask m) {
       const uint32_t signal = multicast ? (barrier & kSharedOffset) | window : barrier;
       if (!shared_at(w, i, lane, to, bytes, kBulkAlign) || !mbarrier_check(w, i, lane, signal)) return Step::fault;
       if (w.block->observer) {
+        observe_signal(w, i, lane, signal);
         observe_transfer_source(w, i, lane, {{source, bytes}}, signal);
         observe_transfer(w, i, lane, to, bytes, signal);
       }

@@ -10,7 +10,14 @@
 namespace tilewright::vgpu {
 namespace {
 
-Step op_exit(Warp& w, const Instr&, Mask m) {
+bool last_of_block(const Warp& w, Mask m) {
+  for (const Warp& other : w.block->warps)
+    if (other.exist & ~other.exited & ~(&other == &w ? m : 0u)) return false;
+  return true;
+}
+
+Step op_exit(Warp& w, const Instr& i, Mask m) {
+  if (w.block->observer && last_of_block(w, m)) observe_exit(w, i);
   leave(w, m);
   return Step::jump;
 }
@@ -204,9 +211,16 @@ Step op_assert(Warp& w, const Instr& i, Mask m) {
 
 // Generic writes before this are seen by the async proxy. Threads fence for the writes that earlier barriers ordered
 // before them, so the whole block counts as fenced.
-Step op_fence_proxy(Warp& w, const Instr&, Mask) {
-  observe_proxy_fence(w);
+// imm: only for shared memory of the own block.
+Step op_fence_proxy(Warp& w, const Instr& i, Mask) {
+  observe_proxy_fence(w, i.imm[0] != 0);
   for (uint8_t& s : w.block->shadow) s &= static_cast<uint8_t>(~kDirty);
+  return Step::next;
+}
+
+Step op_fence_mbarrier_init(Warp& w, const Instr& i, Mask) {
+  observe_mbarrier_fence(w);
+  observe_fence(w, i);
   return Step::next;
 }
 
@@ -229,6 +243,7 @@ void register_control(Registry& r) {
   r.add("call.assert", op_assert);
   r.add("fence", op_fence);
   r.add("fence.proxy.async", op_fence_proxy);
+  r.add("fence.mbarrier_init", op_fence_mbarrier_init);
 }
 
 }  // namespace tilewright::vgpu

@@ -150,8 +150,11 @@ Step arrive(Warp& w, const Instr& i, Mask m) {
   }
   w.block->submit([warp = &w, instr = &i, barriers, m] {
     warp->cp_async.wait_all(m);
+    uint32_t finished = ~0u;
     for (Mask left = m; left; left &= left - 1) {
-      mbarrier_arrive(*warp->block, *instr, barriers[__builtin_ctz(left)], 1);
+      const uint32_t barrier = barriers[__builtin_ctz(left)];
+      if (barrier == finished) mbarrier_split_arrival(*warp->block, *instr, barrier);
+      if (mbarrier_arrive(*warp->block, *instr, barrier, 1)) finished = barrier;
     }
   });
   return Step::next;

@@ -15,8 +15,9 @@ void leave(Warp& w, Mask lanes);
 void release(Warp& w, Mask lanes, const char* what);
 // Runs every block of the grid over the host threads.
 void run_grid(Launch& launch);
-// Barriers without a thread count complete when the live threads have arrived (barrier.cpp).
+// Lanes that left the kernel are not waited for (barrier.cpp): barriers of the block, and of the warp.
 void recheck_barriers(Block& b);
+void recheck_warp(Warp& w);
 void recheck_cluster(Block& b);
 // Reports what every path of a stuck block waits for (deadlock.cpp).
 void report_deadlock(Block& b);

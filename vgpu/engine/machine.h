@@ -152,6 +152,7 @@ struct Arrival {
   Mask lanes;
   const Instr* instr;
   bool waits;
+  bool whole;  // all threads of the warp at once
 };
 
 // Who arrived on an mbarrier, for deadlock reports.
@@ -169,7 +170,8 @@ struct MBarrierLog {
 // Barrier 0..15 of a block.
 struct NamedBarrier {
   uint32_t expected = 0;  // threads that complete it, 0 = all live threads
-  uint32_t arrived = 0;   // threads, whole warps count 32
+  uint32_t arrived = 0;   // threads of warps that arrived as a whole, 32 each
+  bool divided = false;   // some warp arrived in parts
   uint32_t threads = 0;   // threads
   std::vector<Arrival> arrivals;
   uint32_t count = 0;     // threads whose predicate holds (bar.red)

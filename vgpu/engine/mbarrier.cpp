@@ -96,7 +96,11 @@ Step init(Warp& w, const Instr& i, Mask m) {
     MBarrier fresh;
     fresh.pending = fresh.expected = count;
     store(*w.block, address, fresh);
-    w.block->mbarriers[address & kSharedOffset] = &i;
+    const auto [known, first] = w.block->mbarriers.try_emplace(address & kSharedOffset, &i);
+    if (!first)
+      misuse(*w.block, i, address,
+             "initialised again, after PTX line " + std::to_string(known->second->line) + ", without mbarrier.inval");
+    known->second = &i;
     w.block->mbarrier_logs[address & kSharedOffset] = {};
     observe_mbarrier_init(w, i, lane, address);
   }
@@ -126,13 +130,14 @@ void log_arrival(Warp& w, const Instr& i, Block& owner, uint32_t address, uint32
 Step arrive(Warp& w, const Instr& i, Mask m) {
   const uint32_t at = i.imm[4] ? 1 : 0;
   const bool expect = i.imm[1] != 0, has_number = i.op_count > at + 1u;
-  uint32_t last = ~0u;
+  uint32_t last = ~0u, finished = ~0u;
   return for_barriers(w, i, m, i.ops[at], i.imm + 5, [&](int lane, uint32_t address) {
     Block& owner = *shared_owner(*w.block, address);
+    if (address == finished) mbarrier_split_arrival(*w.block, i, address);
     const uint32_t number = has_number ? w.r32(i.ops[at + 1])[lane] : 1;
     log_arrival(w, i, owner, address, expect ? 1 : number);
     if (w.block->observer) {
-      observe_mbarrier_use(w, i, lane, address);
+      if (address != last) observe_mbarrier_use(w, i, lane, address);
       if (address != last) observe_mbarrier_arrive(w, i, address);
       last = address;
     }
@@ -143,10 +148,9 @@ Step arrive(Warp& w, const Instr& i, Mask m) {
       store(owner, address, b);
     }
     if (expect) mbarrier_add_tx(*w.block, i, address, number);
-    const uint32_t phase = load(owner, address).phase;
-    mbarrier_arrive(*w.block, i, address, expect ? 1 : number);
-    const bool completed = load(owner, address).phase != phase;
+    const bool completed = mbarrier_arrive(*w.block, i, address, expect ? 1 : number);
     if (completed) last = ~0u;
+    if (completed) finished = address;
     if (i.imm[2] && completed) misuse(owner, i, address, "a .noComplete arrival completed the phase");
   });
 }
@@ -244,7 +248,14 @@ bool mbarrier_check(Warp& w, const Instr& i, int lane, uint32_t address) {
   return false;
 }
 
-void mbarrier_arrive(Block& from, const Instr& i, uint32_t address, uint32_t count) {
+void mbarrier_split_arrival(Block& from, const Instr& i, uint32_t address) {
+  Block& owner = *shared_owner(from, address);
+  misuse(owner, i, address,
+         "threads that arrive by one instruction fall into two phases: more arrive than its count of " +
+             std::to_string(load(owner, address).expected));
+}
+
+bool mbarrier_arrive(Block& from, const Instr& i, uint32_t address, uint32_t count) {
   Block& owner = *shared_owner(from, address);
   MBarrier b = load(owner, address);
   if (count > b.pending) {
@@ -252,7 +263,7 @@ void mbarrier_arrive(Block& from, const Instr& i, uint32_t address, uint32_t cou
     count = b.pending;
   }
   b.pending -= count;
-  settle(owner, address, b);
+  return settle(owner, address, b);
 }
 
 void mbarrier_announce(Block& from, const Instr& i, uint32_t address) {

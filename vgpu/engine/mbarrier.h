@@ -22,9 +22,11 @@ struct MBarrier {
 bool mbarrier_check(Warp& w, const Instr& i, int lane, uint32_t address);
 
 // Effects on a checked barrier. They complete the phase when it is due and wake the waiters; misuse is reported
-// against `i` for the block that owns the barrier.
-void mbarrier_arrive(Block& from, const Instr& i, uint32_t address, uint32_t count);
+// against `i` for the block that owns the barrier. `mbarrier_arrive` returns whether the phase is complete.
+bool mbarrier_arrive(Block& from, const Instr& i, uint32_t address, uint32_t count);
 void mbarrier_announce(Block& from, const Instr& i, uint32_t address);  // one more arrival in this phase
 void mbarrier_add_tx(Block& from, const Instr& i, uint32_t address, int64_t bytes);
+// Lanes of one instruction arrive in no order, so that they must not fall into two phases.
+void mbarrier_split_arrival(Block& from, const Instr& i, uint32_t address);
 
 }  // namespace tilewright::vgpu

@@ -39,6 +39,13 @@ bool aligned(Warp& w, const Instr& i, int lane, uint64_t address, uint32_t align
   return false;
 }
 
+// Whether every thread of the block has left the kernel.
+bool gone(const Block& b) {
+  for (const Warp& w : b.warps)
+    if (!w.paths.empty()) return false;
+  return true;
+}
+
 }  // namespace
 
 uint8_t* global_find(Launch& launch, uint64_t address, uint64_t bytes, bool write) {
@@ -66,7 +73,13 @@ uint8_t* shared_at(Warp& w, const Instr& i, int lane, uint32_t address, uint32_t
   if (!aligned(w, i, lane, address, align, "shared")) return nullptr;
   Block* owner = shared_owner(*w.block, address);
   const uint32_t offset = address & kSharedOffset;
-  if (owner && offset + bytes <= owner->smem.size()) return owner->smem.data() + offset;
+  if (owner && offset + bytes <= owner->smem.size() && (owner == w.block || !gone(*owner)))
+    return owner->smem.data() + offset;
+  if (owner && owner != w.block && gone(*owner)) {
+    report(w, i, Kind::illegal, 1u << lane,
+           "access to the shared memory of block rank " + std::to_string(owner->rank) + ", which has left the kernel");
+    return nullptr;
+  }
   report(w, i, Kind::out_of_bounds, 1u << lane,
          "access of " + std::to_string(bytes) + " bytes at shared address " + hex(address) + ": the block has " +
              std::to_string(w.block->smem.size()) + " bytes");

@@ -60,10 +60,13 @@ void observe_cp_async(Warp& w, const Instr& i, Mask m, const uint32_t* target, c
 // Groups of an asynchronous unit.
 void observe_commit(Warp& w, Actor kind);
 void observe_wait(Warp& w, Actor kind, uint32_t keep);
+void observe_wait_of(Warp& w, const Warp& issuer, Actor kind, uint32_t keep);  // groups of another warp
 void observe_wait_all(Warp& w, Actor kind);
 // A wgmma that is issued, then the 16-byte chunks that it reads. Only when races are watched.
 Probe begin_wgmma(Warp& w, const Instr& i);
 void observe_chunk(Probe& p, uint32_t address);
+// The mbarrier that a transfer is to complete on: the async proxy must see its initialisation.
+void observe_signal(Warp& w, const Instr& i, int lane, uint32_t barrier);
 // A transfer into shared memory that completes on an mbarrier, before it is submitted; and the pieces of its source.
 void observe_transfer(Warp& w, const Instr& i, int lane, uint32_t target, uint32_t bytes, uint32_t barrier);
 void observe_transfer_source(Warp& w, const Instr& i, int lane, const std::vector<Piece>& source, uint32_t barrier);
@@ -77,6 +80,8 @@ void observe_barrier_done(Block& b, uint32_t id, const NamedBarrier& bar);
 void observe_cluster_arrive(Warp& w, const Instr& i);
 void observe_cluster_done(Block& b);
 void observe_cluster_wait(Warp& w);
+// The last threads of a block leave, and its shared memory with them.
+void observe_exit(Warp& w, const Instr& i);
 void observe_mbarrier_init(Warp& w, const Instr& i, int lane, uint32_t address);
 void observe_mbarrier_use(Warp& w, const Instr& i, int lane, uint32_t address);
 void observe_mbarrier_arrive(Warp& w, const Instr& i, uint32_t address);
@@ -85,6 +90,7 @@ void observe_mbarrier_phase(Block& owner, uint32_t address);
 void observe_mbarrier_wait(Warp& w, const Instr& i, uint32_t address);
 // Fences.
 void observe_fence(Warp& w, const Instr& i);
-void observe_proxy_fence(Warp& w);
+void observe_proxy_fence(Warp& w, bool own_block);
+void observe_mbarrier_fence(Warp& w);  // fence.mbarrier_init
 
 }  // namespace tilewright::vgpu

@@ -45,6 +45,31 @@ void publish_at(RaceUnit& unit, Warp& w, uint64_t at, const Stamp* stamp, bool b
   });
 }
 
+// Every mbarrier whose initialisation the warp knows of becomes visible to the async proxy.
+void fence_mbarriers(RaceUnit& unit, const Warp& w, bool own_block) {
+  const Times& known = unit.of(w).stamp.time;
+  const uint16_t self = unit.actor(w, Actor::thread);
+  for (auto& [key, mb] : unit.mbarriers) {
+    if (!mb.initialised.before(known) || (own_block && key >> 32 != w.block->rank)) continue;
+    const bool again = std::any_of(mb.fences.begin(), mb.fences.end(), [&](const Moment& f) { return f.actor == self; });
+    if (!again) mb.fences.push_back({self, known[self]});
+  }
+}
+
+// What a strong read saw is acquired at once, or by a fence to come.
+void acquire_or_defer(RaceUnit& unit, const Warp& w, const Instr& i, const Stamp& seen, Stamp& pending) {
+  if (seen.empty) return;
+  if (acquires(i)) unit.acquire(w, seen);
+  else pending.join(seen);
+}
+
+// The release side of an arrival: all that the warp knows, or for a relaxed one what it knew at its last fence.
+void release_arrival(RaceUnit& unit, const Warp& w, const Instr& i, bool same_block, Stamp& to) {
+  if (order_of(i) != Order::relaxed) return unit.release_into(w, to);
+  const WarpClocks& c = unit.of(w);
+  if (!c.released.empty && (same_block || !c.release_block_scope)) to.join(c.released);
+}
+
 }  // namespace
 
 // The release side of a strong write, before it becomes visible.
@@ -67,7 +92,7 @@ void observed_load(Warp& w, const Instr& i, Mask m, const Pointers& p) {
   if (!unit || order_of(i) == Order::weak) return;
   if (unit->flags.empty() && !w.launch().shadow->any_flag.load(std::memory_order_acquire)) return;
   WarpClocks& c = unit->of(w);
-  Stamp seen;
+  Stamp seen, near;
   for (; m; m &= m - 1) {
     const auto at = reinterpret_cast<uint64_t>(p.at[__builtin_ctz(m)]);
     with_flags(*unit, w, at, [&](auto& flags) {
@@ -75,33 +100,61 @@ void observed_load(Warp& w, const Instr& i, Mask m, const Pointers& p) {
       if (it == flags.end()) return;
       const Flag& f = it->second;
       const bool same_block = f.stamp.unit == unit->id && f.warps_block == w.block->rank;
-      if (same_block || !(f.block_scope || block_scope(i))) seen.join(f.stamp);
+      if (same_block) near.join(f.stamp);
+      else if (!f.block_scope && !block_scope(i)) seen.join(f.stamp);
     });
   }
-  if (seen.empty) return;
-  if (acquires(i)) unit->acquire(w, seen);
-  else c.pending.join(seen);
+  acquire_or_defer(*unit, w, i, seen, c.pending);
+  acquire_or_defer(*unit, w, i, near, c.pending_block);
 }
 
 void observe_fence(Warp& w, const Instr& i) {
   RaceUnit* unit = race_of(*w.block);
   if (!unit) return;
   WarpClocks& c = unit->of(w);
-  if (!c.pending.empty) {
-    unit->acquire(w, c.pending);
-    c.pending = Stamp{};
-  }
+  const auto take = [&](Stamp& from) {
+    if (from.empty) return;
+    unit->acquire(w, from);
+    from = Stamp{};
+  };
+  take(c.pending_block);
+  if (!block_scope(i)) take(c.pending);
   c.released = c.stamp;
   c.release_block_scope = block_scope(i);
   unit->tick(w);
 }
 
-void observe_proxy_fence(Warp& w) {
+void observe_proxy_fence(Warp& w, bool own_block) {
   RaceUnit* unit = race_of(*w.block);
   if (!unit) return;
   Stamp& s = unit->of(w).stamp;
   for (size_t k = 0; k < s.time.size(); ++k) s.fenced[k] = std::max(s.fenced[k], s.time[k]);
+  fence_mbarriers(*unit, w, own_block);
   unit->tick(w);
+}
+
+void observe_mbarrier_fence(Warp& w) {
+  if (RaceUnit* unit = race_of(*w.block)) fence_mbarriers(*unit, w, true);
+}
+
+void observe_signal(Warp& w, const Instr& i, int lane, uint32_t barrier) {
+  RaceUnit* unit = race_of(*w.block);
+  if (!unit) return;
+  const Block& owner = *shared_owner(*w.block, barrier);
+  const Times& known = unit->of(w).stamp.time;
+  for (const Moment& fence : unit->mbarrier(owner, barrier).fences)
+    if (fence.before(known)) return;
+  const uint32_t offset = barrier & kSharedOffset;
+  Site init;
+  init.block[0] = owner.x;
+  init.block[1] = owner.y;
+  init.block[2] = owner.z;
+  init.line = owner.mbarriers.at(offset)->line;
+  report_pair(w, i, Kind::proxy_fence, 1u << lane,
+              "the transfer completes on the mbarrier at shared " + hex(offset) +
+                  ": the async proxy may not see its mbarrier.init, no fence.mbarrier_init or fence.proxy.async of "
+                  "the block that owns it comes before",
+              init);
 }
 
 void observe_commit(Warp& w, Actor kind) {
@@ -114,13 +167,14 @@ void observe_commit(Warp& w, Actor kind) {
   if (commits.size() > kMaxCommits) commits.erase(commits.begin(), commits.begin() + kMaxCommits / 2);
 }
 
-void observe_wait(Warp& w, Actor kind, uint32_t keep) {
+void observe_wait(Warp& w, Actor kind, uint32_t keep) { observe_wait_of(w, w, kind, keep); }
+
+void observe_wait_of(Warp& w, const Warp& issuer, Actor kind, uint32_t keep) {
   RaceUnit* unit = race_of(*w.block);
   if (!unit) return;
-  WarpClocks& c = unit->of(w);
-  const std::vector<uint32_t>& commits = c.commits[static_cast<uint32_t>(kind)];
+  const std::vector<uint32_t>& commits = unit->of(issuer).commits[static_cast<uint32_t>(kind)];
   if (commits.size() <= keep) return;
-  uint32_t& time = c.stamp.time[unit->actor(w, kind)];
+  uint32_t& time = unit->of(w).stamp.time[unit->actor(issuer, kind)];
   time = std::max(time, commits[commits.size() - 1 - keep]);
 }
 
@@ -146,7 +200,7 @@ void observe_barrier_done(Block& b, uint32_t id, const NamedBarrier& bar) {
 
 void observe_cluster_arrive(Warp& w, const Instr& i) {
   RaceUnit* unit = race_of(*w.block);
-  if (unit && order_of(i) != Order::relaxed) unit->release_into(w, unit->cluster_arriving);
+  if (unit) release_arrival(*unit, w, i, w.block->cluster.size() == 1, unit->cluster_arriving);
 }
 
 void observe_cluster_done(Block& b) {
@@ -160,13 +214,23 @@ void observe_cluster_wait(Warp& w) {
   if (RaceUnit* unit = race_of(*w.block)) unit->acquire(w, unit->cluster_done);
 }
 
+void observe_exit(Warp& w, const Instr& i) {
+  RaceUnit* unit = race_of(*w.block);
+  if (!unit || w.block->cluster.size() == 1) return;
+  Stamp known = unit->of(w).stamp;
+  for (const Warp& other : w.block->warps) known.join(unit->of(other).stamp);
+  check_exit(*unit, w, i, known);
+}
+
 void observe_mbarrier_init(Warp& w, const Instr& i, int lane, uint32_t address) {
   RaceUnit* unit = race_of(*w.block);
   if (!unit) return;
   Probe p = make_probe(*unit, w, i, Actor::thread, true);
   p.self.lane = static_cast<uint32_t>(lane) & 31u;
   probe_shared(p, *w.block, address & kSharedOffset, 8);
-  unit->mbarrier(*w.block, address);
+  MBarrierClocks& mb = unit->mbarrier(*w.block, address);
+  mb.initialised = {p.self.actor, p.self.clock};
+  mb.fences.clear();
 }
 
 // Operations on an mbarrier do not race with each other, but with its initialisation.
@@ -181,8 +245,9 @@ void observe_mbarrier_use(Warp& w, const Instr& i, int lane, uint32_t address) {
 
 void observe_mbarrier_arrive(Warp& w, const Instr& i, uint32_t address) {
   RaceUnit* unit = race_of(*w.block);
-  if (!unit || order_of(i) == Order::relaxed) return;
-  unit->release_into(w, unit->mbarrier(*shared_owner(*w.block, address), address).arriving);
+  if (!unit) return;
+  const Block* owner = shared_owner(*w.block, address);
+  release_arrival(*unit, w, i, owner == w.block, unit->mbarrier(*owner, address).arriving);
 }
 
 void observe_copies_arrive(Warp& w, uint32_t address) {
@@ -211,8 +276,10 @@ void observe_mbarrier_phase(Block& owner, uint32_t address) {
 
 void observe_mbarrier_wait(Warp& w, const Instr& i, uint32_t address) {
   RaceUnit* unit = race_of(*w.block);
-  if (!unit || order_of(i) == Order::relaxed) return;
-  unit->acquire(w, unit->mbarrier(*shared_owner(*w.block, address), address).done);
+  if (!unit) return;
+  const Stamp& done = unit->mbarrier(*shared_owner(*w.block, address), address).done;
+  if (order_of(i) == Order::relaxed) unit->of(w).pending.join(done);
+  else unit->acquire(w, done);
 }
 
 }  // namespace tilewright::vgpu

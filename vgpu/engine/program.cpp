@@ -90,6 +90,7 @@ std::shared_ptr<Program> build_program(const ProgramInput& input) {
     program->code.push_back(i);
     program->flags.push_back(r.flags);
   }
+  for (const uint32_t pc : analysis.unfenced) program->flags[pc] |= kUnfenced;
   return program;
 }
 

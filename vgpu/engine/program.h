@@ -28,6 +28,7 @@ inline RawOperand unpack_operand(int64_t word) {
 constexpr uint8_t kReadsUndefined = 1;  // register sources may be undefined
 constexpr uint8_t kNeedsDefined = 2;    // memory, address or branch: sources must be defined
 constexpr uint8_t kSelects = 4;         // operand 3 is a predicate that picks operand 1 or 2: only that one counts
+constexpr uint8_t kUnfenced = 8;        // wgmma on registers that may be written behind the last wgmma.fence (analysis)
 
 struct RawInstr {
   uint32_t handler;
@@ -87,6 +88,7 @@ struct Analysis {
   std::vector<uint32_t> slot;  // byte offset per virtual register
   uint32_t bytes = 0;          // size of the register part, sinks included
   bool may_read_undefined = false;
+  std::vector<uint32_t> unfenced;  // wgmma.mma_async that gets kUnfenced
 };
 Analysis analyse(const std::vector<RawInstr>& raw, const std::vector<RawOperand>& ops, const std::vector<int64_t>& imms,
                  const std::vector<uint8_t>& widths, uint32_t pred_count);

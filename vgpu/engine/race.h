@@ -120,13 +120,23 @@ struct WarpClocks {
   Stamp released;  // at the last fence
   bool release_block_scope = false;
   Stamp pending;   // of relaxed reads, acquired by the next fence
+  Stamp pending_block;  // those of releases by the own block, which a fence of scope .cta acquires too
   uint32_t merges = 0;        // Warp::merges when last looked at
   uint32_t converged_at = 1;  // own accesses with an older clock are ordered before every lane
   uint32_t area_hint = 0;
 };
 
+// A place in the program order of an actor.
+struct Moment {
+  uint16_t actor = 0;
+  uint32_t clock = 0;
+  bool before(const Times& times) const { return actor < times.size() && times[actor] >= clock; }
+};
+
 struct MBarrierClocks {
   uint16_t actor = 0;
+  Moment initialised;
+  std::vector<Moment> fences;  // that make it visible to the async proxy
   uint32_t phase = 0;
   Stamp arriving, done;
 };
@@ -196,5 +206,8 @@ void probe_chunk(Probe& p, Block& owner, uint32_t offset);
 void probe_global(Probe& p, uint64_t address, uint64_t bytes);
 void report_race(Probe& p, const Access& other, bool other_writes, uint64_t at, uint32_t bytes);
 void report_unfenced(Probe& p, const Access& other, uint64_t at);
+// Reports an access to the shared memory of the warp's block by others that is not among what the block knows.
+void check_exit(RaceUnit& unit, Warp& w, const Instr& i, const Stamp& known);
+void report_outlived(Probe& p, const Access& other, bool other_writes, uint64_t at);
 
 }  // namespace tilewright::vgpu

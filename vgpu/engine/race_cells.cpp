@@ -222,6 +222,35 @@ void probe_global(Probe& p, uint64_t address, uint64_t bytes) {
   }
 }
 
+namespace {
+
+// Calls visit(cell, its offset, its bytes) for a cell or, when it is divided, its parts.
+template <class Visit>
+void for_parts(const Cell& c, uint32_t offset, uint32_t bytes, Visit& visit) {
+  if (!c.extra || !c.extra->divided) return visit(c, offset, bytes);
+  for (uint32_t k = 0; k < 4; ++k) for_parts((*c.extra->parts)[k], offset + k * bytes / 4, bytes / 4, visit);
+}
+
+}  // namespace
+
+void check_exit(RaceUnit& unit, Warp& w, const Instr& i, const Stamp& known_here) {
+  Probe p = make_probe(unit, w, i, Actor::thread, true);
+  const uint32_t threads = unit.block_warps * static_cast<uint32_t>(unit.shared.size()) * kActors;
+  const auto base = reinterpret_cast<uint64_t>(w.block->smem.data());
+  const auto check = [&](const Access& a, bool writes, uint32_t offset) {
+    const bool other = a.actor >= threads || a.warp / unit.block_warps != w.block->rank;
+    if (a.clock && other && !known(known_here.time, a)) report_outlived(p, a, writes, base + offset);
+  };
+  auto visit = [&](const Cell& c, uint32_t offset, uint32_t) {
+    check(c.write, true, offset);
+    for (const Access& a : c.reads) check(a, false, offset);
+    if (c.extra)
+      for (const Access& a : c.extra->readers) check(a, false, offset);
+  };
+  const CellArray& array = unit.shared[w.block->rank];
+  for (uint32_t k = 0; k < array.cells.size(); ++k) for_parts(array.cells[k], k * kCellBytes, kCellBytes, visit);
+}
+
 void probe_memory(Probe& p, const uint8_t* address, uint32_t bytes) {
   const auto in = [&](Block& b) {
     const uint8_t* start = b.smem.data();

@@ -67,6 +67,14 @@ void report_race(Probe& p, const Access& other, bool other_writes, uint64_t at, 
   report_pair(p.w, p.i, Kind::race, 1u << p.self.lane, text, site(p, other));
 }
 
+void report_outlived(Probe& p, const Access& other, bool other_writes, uint64_t at) {
+  if (++p.unit.reported[p.self.pc] > kMaxReports) return;
+  report_pair(p.w, p.i, Kind::race, 1u << p.self.lane,
+              "race on " + place(p, at) + ": the last threads of the block leave the kernel, and their shared memory ends, "
+                  "with nothing that orders this behind the " + side(p, other, other_writes),
+              site(p, other));
+}
+
 void report_unfenced(Probe& p, const Access& other, uint64_t at) {
   if (++p.unit.reported[p.self.pc] > kMaxReports) return;
   report_pair(p.w, p.i, Kind::proxy_fence, 1u << p.self.lane,

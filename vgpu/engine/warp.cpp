@@ -220,6 +220,7 @@ void leave(Warp& w, Mask lanes) {
   if (p.mask) ++p.pc;
   else w.paths.erase(w.paths.begin() + static_cast<std::ptrdiff_t>(w.current));
   recheck_barriers(*w.block);
+  recheck_warp(w);
   if (w.block->cluster.front()->cluster_arrived) recheck_cluster(*w.block);
   w.block->notify();
 }

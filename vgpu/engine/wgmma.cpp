@@ -1,8 +1,10 @@
 // wgmma.mma_async: each warp of a warpgroup multiplies its 16 rows; B is converted once for the four of them.
+#include <algorithm>
 #include <array>
 #include <vector>
 
 #include "collective.h"
+#include "interpret.h"
 #include "observe.h"
 #include "registry.h"
 #include "swizzle.h"
@@ -138,6 +140,15 @@ bool issuable(Warp& w, const Instr& i, Mask m) {
   return false;
 }
 
+// Registers that other instructions wrote behind the last fence (found when the program was analysed).
+void check_registers(Warp& w, const Instr& i, Mask m) {
+  const Program& program = *w.launch().program;
+  const auto pc = static_cast<size_t>(&i - program.code.data());
+  if (!(program.flags[pc] & kUnfenced)) return;
+  report(w, i, Kind::illegal, m,
+         "wgmma.mma_async uses a register that was written behind the last wgmma.fence: it may not see the value");
+}
+
 // imm: format A, format B, accumulator, columns, A in registers, saturate; then the literals scale A, scale B and the
 // transpositions that the spelling has (number of them is the 7th). ops: D, A, B, scale D.
 bool decode_operands(Warp& w, const Instr& i, Wgmma& op) {
@@ -185,6 +196,7 @@ void watch_operands(Warp& w, const Instr& i, const Wgmma& op) {
 
 Step mma_async(Warp& w, const Instr& i, Mask m) {
   if (!issuable(w, i, m)) return Step::fault;
+  check_registers(w, i, m);
   Wgmma op;
   if (!decode_operands(w, i, op)) return Step::fault;
   if (w.block->observer && w.block->observer->race) watch_operands(w, i, op);
@@ -207,17 +219,49 @@ Step fence(Warp& w, const Instr& i, Mask m) {
   return Step::next;
 }
 
+constexpr const char* kGroup = "wgmma of the warpgroup";
+
+// The four warps of a warpgroup issue one wgmma together: it is complete when it is for all of them.
+template <class Visit>
+void for_warpgroup(Warp& w, Visit visit) {
+  const size_t first = w.index / 4 * 4;
+  for (size_t k = first; k < std::min(first + 4, w.block->warps.size()); ++k) visit(w.block->warps[k]);
+}
+
+// Readies the warps of the group that wait for this one to issue.
+void wake_warpgroup(Warp& w) {
+  for_warpgroup(w, [](Warp& other) {
+    for (Path& p : other.paths)
+      if (p.state == Path::State::retry && p.wait.what == kGroup) p.state = Path::State::ready;
+  });
+}
+
 Step commit(Warp& w, const Instr& i, Mask m) {
   if (!whole_warp(w, i, m)) return Step::fault;
   w.wgmma.commit(m);
   if (w.block->observer) observe_commit(w, Actor::wgmma);
+  wake_warpgroup(w);
   return Step::next;
 }
 
+// Waits for all groups of the warpgroup but the newest, which no warp of it has committed twice.
 Step wait_group(Warp& w, const Instr& i, Mask m) {
   if (!whole_warp(w, i, m)) return Step::fault;
-  w.wgmma.wait(m, static_cast<uint32_t>(i.imm[0]));
-  if (w.block->observer) observe_wait(w, Actor::wgmma, static_cast<uint32_t>(i.imm[0]));
+  const auto keep = static_cast<uint32_t>(i.imm[0]);
+  const uint32_t own = w.wgmma.committed(0);
+  const uint32_t number = own > keep ? own - keep : 0;
+  bool issued = true;
+  for_warpgroup(w, [&](Warp& other) { issued = issued && (other.wgmma.committed(0) >= number || warp_done(other)); });
+  if (!issued) {
+    w.wait_on = {kGroup, w.index / 4, number};
+    return Step::retry;
+  }
+  for_warpgroup(w, [&](Warp& other) {
+    if (other.wgmma.committed(0) < number) return;
+    const uint32_t left = other.wgmma.committed(0) - number;
+    other.wgmma.wait(kFull, left);
+    if (w.block->observer) observe_wait_of(w, other, Actor::wgmma, left);
+  });
   return Step::next;
 }
 

@@ -69,7 +69,10 @@ def _cluster(op: Opcode) -> Plan:
 
 @decoder("membar", "fence")
 def decode_fence(op: Opcode, shape: tuple[str, ...]) -> Plan:
-    """Fences. Memory is sequentially consistent here; only the proxy fence for the async proxy has an effect."""
+    """Fences. Memory is sequentially consistent here; only fences that show writes to the async proxy have an effect.
+
+    Race detection sees the others (``fence`` in the traits).
+    """
     if op.root == "membar":
         op.choose(("cta", "gl", "sys", "proxy"), "")
         op.drop("alias")
@@ -77,8 +80,8 @@ def decode_fence(op: Opcode, shape: tuple[str, ...]) -> Plan:
         return Plan("nop", ())
     if op.flag("proxy"):
         return _proxy(op, shape)
+    fresh = op.flag("mbarrier_init")
     op.drop(
-        "mbarrier_init",
         "sc",
         "acq_rel",
         "acquire",
@@ -88,7 +91,7 @@ def decode_fence(op: Opcode, shape: tuple[str, ...]) -> Plan:
     )
     op.drop(*_SCOPES)
     op.finish()
-    return Plan("nop", ())
+    return Plan("fence.mbarrier_init" if fresh else "nop", ())
 
 
 def _proxy(op: Opcode, shape: tuple[str, ...]) -> Plan:
@@ -98,7 +101,9 @@ def _proxy(op: Opcode, shape: tuple[str, ...]) -> Plan:
     op.drop("acquire", "release", *_SCOPES, "sync_restrict::shared::cta", "sync_restrict::shared::cluster")
     op.finish()
     operands = ("addr", "imm")[: len(shape)]
-    return Plan("fence.proxy.async" if kind == "async" and space != "global" else "nop", operands)
+    if kind != "async" or space == "global":
+        return Plan("nop", operands)
+    return Plan("fence.proxy.async", operands, (int(space == "shared::cta"),))
 
 
 @decoder("setmaxnreg", "nanosleep", "griddepcontrol", "pmevent", "createpolicy")
