@@ -133,7 +133,7 @@ def check(
             results = _tensors([result, *copies, *named.values()])
             first = results if first is None else first
             wrong = () if verify is None else tuple(verify(result, *copies, **named))
-            runs.append(Run(mode, tuple(reports), (*_differences(first, results), *wrong)))
+            runs.append(Run(mode, tuple(reports), (*result_differences(first, results), *wrong)))
     if not any(run.reports for run in runs):
         raise ArgumentError(f"check: {name} launched no kernel on these arguments", remedy="give non-empty tensors")
     return CheckReport(name, tuple(runs))
@@ -190,7 +190,8 @@ def _tensors(values: Any) -> list[torch.Tensor]:
     return [t for value in values for t in _tensors(value)] if isinstance(values, list | tuple) else []
 
 
-def _differences(first: list[torch.Tensor], results: list[torch.Tensor]) -> Iterator[str]:
+def result_differences(first: Sequence[torch.Tensor], results: Sequence[torch.Tensor]) -> Iterator[str]:
+    """How results differ from those of another order, beyond what orders of addition make."""
     for index, (one, other) in enumerate(zip(first, results, strict=True)):
         if one.numel() == 0:
             continue
