@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from equivalents import equivalents
 from mutations import Mutant, mutants_of
 from subjects import SUBJECTS, Subject
 
@@ -34,6 +36,12 @@ class Verdict:
     def found(self) -> bool:
         """Whether some check found it."""
         return bool(self.mode)
+
+    @property
+    def first_check(self) -> str:
+        """``race``, ``deadlock`` or the only other kind of finding; a race counts before what follows from it."""
+        kinds = self.by.split("+")
+        return next((kind for kind in ("race", "deadlock") if kind in kinds), kinds[0])
 
 
 class Prey:
@@ -80,32 +88,58 @@ class Prey:
         return Verdict(mutant, "", "", "")
 
 
+def table(verdicts: Sequence[Verdict], key: Callable[[Verdict], str], title: str) -> str:
+    """Rows of a table in Markdown: mutants, equivalent ones, found ones, and by which mode and which check first."""
+    known = equivalents()
+    lines = [
+        f"| {title} | mutants | equivalent | found | eager | skew | random | race | deadlock | other | result |",
+        "|---" * 11 + "|",
+    ]
+    groups: dict[str, list[Verdict]] = {}
+    for verdict in verdicts:
+        groups.setdefault(key(verdict), []).append(verdict)
+    for name, group in [*groups.items(), ("all", list(verdicts))]:
+        found = [v for v in group if v.found]
+        modes = Counter(v.mode for v in found)
+        checks = Counter(v.first_check for v in found)
+        other = len(found) - sum(checks[c] for c in ("race", "deadlock", "result"))
+        cells = [len(group), sum(v.mutant.name in known for v in group), len(found), modes["eager"], modes["skew"]]
+        cells += [modes["random"], checks["race"], checks["deadlock"], other, checks["result"]]
+        lines.append(f"| {name} | " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines)
+
+
 def main() -> int:
     """Hunts the mutants whose names contain all the given words, and lists those that are not found."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("words", nargs="*", help="parts of mutants' names")
     parser.add_argument("--show", action="store_true", help="say how each mutant was found")
+    parser.add_argument("--table", action="store_true", help="print the tables of README.md")
     options = parser.parse_args()
-    missed, count, start = 0, 0, time.perf_counter()
-    for subject in SUBJECTS:
-        prey: Prey | None = None
-        for mutant in _chosen(subject, options.words, lambda subject=subject: Prey(subject)):
-            prey, one = mutant
-            verdict = prey.hunt(one)
-            count += 1
-            missed += not verdict.found
-            if options.show or not verdict.found:
-                how = f"{verdict.mode}: {verdict.by}" if verdict.found else "NOT FOUND"
-                print(f"{one.name} | PTX {one.line}: {one.statement} | {one.source} | {how}", flush=True)
-    print(f"{count} mutants, {missed} not found, {time.perf_counter() - start:.1f} s")
+    start, known = time.perf_counter(), equivalents()
+    verdicts = []
+    for verdict in _verdicts(options.words):
+        verdicts.append(verdict)
+        one = verdict.mutant
+        if options.show or not (verdict.found or one.name in known):
+            how = f"{verdict.mode}: {verdict.by}" if verdict.found else "not found"
+            print(f"{one.name} | PTX {one.line}: {one.statement} | {one.source} | {how}", flush=True)
+    if options.table:
+        print(table(verdicts, lambda v: v.mutant.kernel, "kernel"), end="\n\n")
+        print(table(verdicts, lambda v: v.mutant.kind, "mutation"), end="\n\n")
+    missed = sum(not v.found and v.mutant.name not in known for v in verdicts)
+    equivalent = sum(v.mutant.name in known for v in verdicts)
+    seconds = time.perf_counter() - start
+    print(f"{len(verdicts)} mutants, {equivalent} equivalent, {missed} missed, {seconds:.0f} s")
     return missed
 
 
-def _chosen(subject: Subject, words: list[str], make: Callable[[], Prey]) -> Iterator[tuple[Prey, Mutant]]:
-    prey = make()
-    for mutant in prey.mutants():
-        if all(word in f"{mutant.name} " for word in words):
-            yield prey, mutant
+def _verdicts(words: list[str]) -> Iterator[Verdict]:
+    for subject in SUBJECTS:
+        prey = Prey(subject)
+        for mutant in prey.mutants():
+            if all(word in mutant.name for word in words):
+                yield prey.hunt(mutant)
 
 
 if __name__ == "__main__":
