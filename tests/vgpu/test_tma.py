@@ -184,6 +184,20 @@ def test_loads_of_any_view(case, mode):
     assert tensor is tensor_map.tensor
 
 
+@pytest.mark.parametrize(("written", "found"), [(16, ["uninitialized-shared"]), (32, [])])
+def test_a_store_reads_the_units_where_swizzling_puts_them(written, found):
+    # one unit, in line 1 of its pattern: it stands in the second place of the line
+    view = {"dims": [16], "box": [16], "element_strides": [1], "swizzle": 3}
+    _, array, tensor_map = make(1, view)
+    image = torch.arange(1, 33, dtype=torch.uint8)
+    args = [tensor_map, image, written, 128, 0]
+    report = launch(tensor_kernel(1, store_core(1)), "k", 1, 128, args, target="sm_90a", checks=("race",))
+    assert [f.kind for f in report.findings] == found, str(report)
+    assert not found or report.findings[0].message.startswith("read of shared address 0x90")
+    if not found:
+        assert array.tolist() == list(range(17, 33))
+
+
 @settings(max_examples=60, deadline=None)
 @given(views(), st.sampled_from(["eager", "lazy"]))
 def test_stores_of_any_view(case, mode):
