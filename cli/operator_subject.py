@@ -31,6 +31,7 @@ def _program(operator: Operator, settings: Mapping[str, object], choice: Choice)
 def _run(operator: Operator, settings: Mapping[str, object], choice: Choice) -> Trial:
     import torch
 
+    from tilewright.ops import tensors
     from tilewright.runtime import compile, recording, stats, use
 
     program, own = _program(operator, settings, choice)
@@ -45,8 +46,8 @@ def _run(operator: Operator, settings: Mapping[str, object], choice: Choice) -> 
         moved, named = [_on(device, x) for x in args], {key: _on(device, x) for key, x in keywords.items()}
         result, run_ms = timed(lambda: finished(operator.function, *moved, **named))
     with operator.around(values):
-        found = operator.compare(result.cpu(), *args, **keywords)
-    exact = operator.reference(*args, **keywords)
+        found = operator.compare(tuple(r.cpu() for r in tensors(result)), *args, **keywords)
+    exact = tensors(operator.reference(*args, **keywords))[0]
     return Trial(
         subject=operator.name,
         kernel=kernel,
@@ -91,7 +92,9 @@ def _on(device: str, value: Any) -> Any:
 def _tensors(operator: Operator, args: Any, keywords: Mapping[str, Any], result: Any) -> dict[str, str]:
     import torch
 
+    from tilewright.ops import tensors
+
     names = [part.split()[-1].split("=")[0] for part in operator.schema.split(")")[0].strip("(").split(",")]
     given = {**dict(zip(names, args, strict=False)), **keywords}
     shown = {name: text_of(value) for name, value in given.items() if torch.is_tensor(value)}
-    return {**shown, "result": text_of(result)}
+    return {**shown, "result": ", ".join(map(text_of, tensors(result)))}

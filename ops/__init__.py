@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from .errors import OperatorError as OperatorError
 from .gemm import gemm as gemm
+from .norm import layer_norm as layer_norm
+from .norm import rms_norm as rms_norm
 from .operator import Comparison as Comparison
 from .operator import Lowering as Lowering
 from .operator import Operator as Operator
 from .operator import Tolerance as Tolerance
+from .operator import tensors as tensors
 from .registry import OPERATORS as OPERATORS
 from .registry import find_operator as find_operator
 
-__all__ = ["OPERATORS", "Comparison", "Lowering", "Operator", "OperatorError", "Tolerance", "find_operator", "gemm"]
+__all__ = [
+    "OPERATORS",
+    "Comparison",
+    "Lowering",
+    "Operator",
+    "OperatorError",
+    "Tolerance",
+    "find_operator",
+    "gemm",
+    "layer_norm",
+    "rms_norm",
+    "tensors",
+]

@@ -10,26 +10,14 @@ import torch
 
 from tilewright.dsl import Target
 
-from .errors import OptionError
 from .gemm import SCHEMA, gemm, problem_of
 from .gemm_arguments import FP8, check_target, result_dtype
 from .gemm_reference import baseline, reference
 from .gemm_variants import variant_of
 from .gemm_views import folded, operand_of
 from .operator import Lowering, Operator, Tolerance
+from .values import torch_dtype
 
-_ALIASES = {
-    "f16": "float16",
-    "fp16": "float16",
-    "half": "float16",
-    "bf16": "bfloat16",
-    "f32": "float32",
-    "fp32": "float32",
-    "float": "float32",
-    "i8": "int8",
-    "e4m3": "float8_e4m3fn",
-    "e5m2": "float8_e5m2",
-}
 _TARGETS = ("sm_80", "sm_89", "sm_90a")
 
 PARAMETERS: Mapping[str, Any] = {
@@ -47,22 +35,10 @@ PARAMETERS: Mapping[str, Any] = {
 }
 
 
-def torch_dtype(name: str) -> torch.dtype:
-    """The torch dtype of a name or its usual short form.
-
-    Raises:
-        OptionError: no such dtype.
-    """
-    found = getattr(torch, _ALIASES.get(name, name), None)
-    if not isinstance(found, torch.dtype):
-        raise OptionError(f"gemm: unknown dtype {name!r}", remedy=f"use a torch dtype or one of {', '.join(_ALIASES)}")
-    return found
-
-
 def _types(values: Mapping[str, Any]) -> tuple[torch.dtype, torch.dtype]:
-    operand = torch_dtype(values["dtype"])
+    operand = torch_dtype("gemm", values["dtype"])
     wanted = values["out_dtype"]
-    return operand, result_dtype(operand, None if wanted is None else torch_dtype(wanted))
+    return operand, result_dtype(operand, None if wanted is None else torch_dtype("gemm", wanted))
 
 
 def _random(shape: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
@@ -122,7 +98,7 @@ def lowering(values: Mapping[str, Any], target: Target) -> Lowering:
 
 def targets(values: Mapping[str, Any]) -> tuple[str, ...]:
     """Targets whose units take the dtype."""
-    return _TARGETS[1:] if torch_dtype(values["dtype"]) in FP8 else _TARGETS
+    return _TARGETS[1:] if torch_dtype("gemm", values["dtype"]) in FP8 else _TARGETS
 
 
 _LAYOUTS = tuple({"transpose_a": a, "transpose_b": b} for a in (False, True) for b in (False, True))

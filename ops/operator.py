@@ -78,12 +78,12 @@ class Operator:
     name: str
     summary: str
     schema: str
-    function: Callable[..., torch.Tensor]
+    function: Callable[..., Any]
     parameters: Values
     inputs: Callable[[Values, torch.Generator], tuple[tuple[Any, ...], dict[str, Any]]]
     lowering: Callable[[Values, Target], Lowering]
-    reference: Callable[..., torch.Tensor]
-    baseline: Callable[..., torch.Tensor]
+    reference: Callable[..., Any]
+    baseline: Callable[..., Any]
     samples: tuple[Values, ...]
     tolerance: Tolerance
     targets: Callable[[Values], tuple[str, ...]]
@@ -100,12 +100,21 @@ class Operator:
 
         return merged(self.name, self.parameters, given or {})
 
-    def compare(self, result: torch.Tensor, *args: Any, **keywords: Any) -> Comparison:
-        """A result of ``function(*args, **keywords)`` beside the reference."""
-        exact = self.reference(*args, **keywords)
-        own = self.baseline(*args, **keywords)
+    def compare(self, result: Any, *args: Any, **keywords: Any) -> Comparison:
+        """A result of ``function(*args, **keywords)``, a tensor or several, beside the reference: the worst of them."""
+        every = (tensors(x) for x in (result, self.reference(*args, **keywords), self.baseline(*args, **keywords)))
+        compared = [self._one(*three) for three in zip(*every, strict=True)]
+        return max(compared, key=lambda one: (not one.ok, one.error / one.allowed if one.allowed else 0.0))
+
+    def _one(self, result: torch.Tensor, exact: torch.Tensor, own: torch.Tensor) -> Comparison:
         if exact.numel() == 0:
             return Comparison(0.0, 0.0, 0.0)
+        exact = exact if exact.dtype == torch.int64 else exact.double()
         error = float((result.to(exact.dtype) - exact).abs().max())
         torch_error = float((own.to(exact.dtype) - exact).abs().max())
         return Comparison(error, torch_error, self.tolerance.bound(result, exact, own))
+
+
+def tensors(result: Any) -> tuple[torch.Tensor, ...]:
+    """The tensors that an operator returned."""
+    return result if isinstance(result, tuple) else (result,)

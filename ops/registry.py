@@ -5,11 +5,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 
-from . import gemm_record
+from . import gemm_record, norm_record
 from .errors import UnknownOperator
 from .operator import Operator
 
-_RECORDS = (gemm_record.RECORD,)
+_RECORDS = (gemm_record.RECORD, norm_record.RMS, norm_record.LAYER)
 
 OPERATORS: Mapping[str, Operator] = {record.name: record for record in _RECORDS}
 

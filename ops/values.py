@@ -6,8 +6,22 @@ import difflib
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+
 from .errors import OptionError
 
+_ALIASES = {
+    "f16": "float16",
+    "fp16": "float16",
+    "half": "float16",
+    "bf16": "bfloat16",
+    "f32": "float32",
+    "fp32": "float32",
+    "float": "float32",
+    "i8": "int8",
+    "e4m3": "float8_e4m3fn",
+    "e5m2": "float8_e5m2",
+}
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -40,3 +54,17 @@ def _converted(name: str, key: str, value: Any, default: Any) -> Any:
             return int(text)
         raise OptionError(f"{name}: {key} = {value!r} is no whole number", remedy=f"use a number, such as {default}")
     return None if text in ("none", "") else value
+
+
+def torch_dtype(operator: str, name: str) -> torch.dtype:
+    """The torch dtype of a name or its usual short form.
+
+    Raises:
+        OptionError: no such dtype.
+    """
+    found = getattr(torch, _ALIASES.get(name, name), None)
+    if not isinstance(found, torch.dtype):
+        raise OptionError(
+            f"{operator}: unknown dtype {name!r}", remedy=f"use a torch dtype or one of {', '.join(_ALIASES)}"
+        )
+    return found
