@@ -67,7 +67,8 @@ struct Frame {
 struct Path {
   uint32_t pc = 0;
   Mask mask = 0;
-  enum class State : uint8_t { ready, retry, held } state = State::ready;
+  // spinning: in a loop that repeats itself until memory changes; the unit wakes it (unit.cpp).
+  enum class State : uint8_t { ready, retry, held, spinning } state = State::ready;
   uint64_t event = 0;  // Block::event when it parked
   Wait wait;
   std::vector<Frame> frames;
@@ -109,6 +110,8 @@ struct Warp {
   std::vector<Path> paths;
   size_t current = 0;  // path being run
   bool yielded = false;
+  bool wrote = false;               // an atomic changed memory, or text was printed (spin.cpp resets it)
+  const uint8_t* looked_at = nullptr;  // where the last load or atomic of the warp read
   uint32_t merges = 0;  // how often paths met
   uint64_t lead = 0;   // instructions run since another path of the warp had its turn
   uint64_t cluster_token[kLanes] = {};  // phase of the cluster barrier at each lane's arrival
@@ -207,9 +210,12 @@ struct Site {
   uint32_t block[3] = {};
   int32_t warp = -1, lane = -1;
   uint32_t line = 0;  // 0: none
+  uint32_t launch = 0;
 };
 void report_pair(Warp& w, const Instr& i, Kind kind, Mask lanes, const std::string& message, const Site& other);
 void report_block(Block& b, const Instr* i, Kind kind, const std::string& message);
+// About what the lane at `site` waits for, and another one that waits.
+void report_wait(Block& b, const Site& site, Kind kind, const std::string& message, const Site& other);
 std::string hex(uint64_t value);
 
 // --- global memory --------------------------------------------------------------------------------------------

@@ -41,6 +41,22 @@ bool aligned(Warp& w, const Instr& i, int lane, uint64_t address, uint32_t align
 
 }  // namespace
 
+void sort_ranges(std::vector<Range>& ranges) {
+  std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return a.lo < b.lo; });
+  std::vector<Range> out;
+  for (Range& r : ranges) {
+    if (r.hi <= r.lo) continue;
+    if (!out.empty() && r.lo < out.back().hi) {
+      out.back().hi = std::max(out.back().hi, r.hi);
+      out.back().writable &= r.writable;
+      if (out.back().name.find(r.name) == std::string::npos) out.back().name += ", " + r.name;
+    } else {
+      out.push_back(std::move(r));
+    }
+  }
+  ranges = std::move(out);
+}
+
 uint8_t* global_find(Launch& launch, uint64_t address, uint64_t bytes, bool write) {
   const Range* r = range_of(launch, address);
   if (!r || address + bytes > r->hi || address + bytes < address || (write && !r->writable)) return nullptr;
