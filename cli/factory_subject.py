@@ -121,9 +121,11 @@ def run(
     )
 
 
-def _check(factory: Any, settings: Mapping[str, object], choice: Choice) -> CheckReport:
+def _check(factory: Any, settings: Mapping[str, object], choice: Choice, ranks: int | None = None) -> CheckReport:
     from tilewright.runtime import check, compile
 
     program, sizes = split(factory, settings)
     kernel = compile(program, choice.schedule, choice.target)
-    return check(kernel, *make_arguments(kernel.plan, sizes).values())
+    if ranks is not None:
+        sizes = {"rank": 0, **sizes}
+    return check(kernel, *make_arguments(kernel.plan, sizes).values(), ranks=ranks)

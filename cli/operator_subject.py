@@ -63,7 +63,9 @@ def _run(operator: Operator, settings: Mapping[str, object], choice: Choice) -> 
     )
 
 
-def _check(operator: Operator, settings: Mapping[str, object], choice: Choice) -> CheckReport:
+def _check(
+    operator: Operator, settings: Mapping[str, object], choice: Choice, ranks: int | None = None
+) -> CheckReport:
     import torch
 
     from tilewright.runtime import check
@@ -72,7 +74,7 @@ def _check(operator: Operator, settings: Mapping[str, object], choice: Choice) -
     values = operator.values(settings)
     args, keywords = operator.inputs(values, torch.Generator().manual_seed(SEED))
     with operator.around(values):
-        return check(operator.function, *args, target=choice.target, schedule=choice.schedule, **keywords)
+        return check(operator.function, *args, target=choice.target, schedule=choice.schedule, ranks=ranks, **keywords)
 
 
 def _on(device: str, value: Any) -> Any:

@@ -139,7 +139,7 @@ class Finding:
         lines = [f"{self.kind}: {self.message}", f"  kernel {self.kernel}, {where}"]
         lines += [f"  {line}" for line in _places(self.ptx_line, self.ptx, self.cuda_line, self.sources)]
         if self.other:
-            what = "also waits" if self.kind == "deadlock" else "other access"
+            what = "see also" if self.kind == "deadlock" else "other access"
             kernel = "" if self.other.kernel in ("", self.kernel) else f"kernel {self.other.kernel}, "
             lines.append(f"  {what}: {kernel}{self.other}")
         if self.count > 1:

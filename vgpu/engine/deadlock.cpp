@@ -120,8 +120,14 @@ std::string mbarrier_text(Block& b, const Wait& wait) {
   const auto address = static_cast<uint32_t>(wait.where);
   Block& owner = *shared_owner(b, address);
   const uint32_t offset = address & kSharedOffset;
+  const MBarrierLog& log = owner.mbarrier_logs[offset];
+  const std::string bytes = log.announcer && log.announced != log.transferred
+                                ? "; " + std::to_string(log.announced) + " bytes announced, at last at PTX line " +
+                                      std::to_string(log.announcer->line) + ", and " +
+                                      std::to_string(log.transferred) + " transferred"
+                                : "";
   return "mbarrier at shared " + hex(wait.where) + " parity " + std::to_string(wait.detail & 1) + " (" +
-         mbarrier_state(owner, offset) + "; " + arrival_text(owner, owner.mbarrier_logs[offset]) + ")";
+         mbarrier_state(owner, offset) + "; " + arrival_text(owner, log) + bytes + ")";
 }
 
 std::string describe(Block& b, const Waiters& g) {
@@ -157,6 +163,19 @@ std::string waiting_text(Block& b) {
     text += (k ? "; " : "") + describe(b, groups[k]);
   if (groups.size() > kMaxGroups) text += "; and " + std::to_string(groups.size() - kMaxGroups) + " more";
   return text;
+}
+
+Site wait_cause(Block& b) {
+  for (const Warp& w : b.warps)
+    for (const Path& p : w.paths) {
+      if (std::strcmp(p.wait.what, "mbarrier") != 0) continue;
+      const auto address = static_cast<uint32_t>(p.wait.where);
+      const Block& owner = *shared_owner(b, address);
+      const auto it = owner.mbarrier_logs.find(address & kSharedOffset);
+      if (it != owner.mbarrier_logs.end() && it->second.announced != it->second.transferred)
+        return announcement(owner, address & kSharedOffset);
+    }
+  return {};
 }
 
 Site first_wait(const Block& b) {

@@ -23,6 +23,7 @@ void recheck_cluster(Block& b);
 // What the paths of a block wait for, and the first of them (deadlock.cpp).
 std::string waiting_text(Block& b);
 Site first_wait(const Block& b);
+Site wait_cause(Block& b);  // who announced bytes that do not come
 // Wait::what of a path in a loop that repeats itself. `where`: host address that the loop reads, 0 = none; `detail`:
 // the instruction that reads it.
 inline constexpr char kSpin[] = "memory";

@@ -155,6 +155,7 @@ struct Arrival {
   Mask lanes;
   const Instr* instr;
   bool waits;
+  Mask elsewhere;  // other lanes of the warp, in front of other instructions
 };
 
 // Who arrived on an mbarrier, for deadlock reports.
@@ -167,6 +168,10 @@ struct MBarrierArrival {
 struct MBarrierLog {
   uint64_t phase = 0;
   std::vector<MBarrierArrival> arrivals;  // one a warp
+  int64_t announced = 0, transferred = 0;  // bytes, in this phase
+  const Instr* announcer = nullptr;        // the last of this phase
+  uint32_t rank = 0, warp = 0;
+  int lane = 0;
 };
 
 // Barrier 0..15 of a block.
