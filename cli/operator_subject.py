@@ -63,9 +63,7 @@ def _run(operator: Operator, settings: Mapping[str, object], choice: Choice) -> 
     )
 
 
-def _check(
-    operator: Operator, settings: Mapping[str, object], choice: Choice, ranks: int | None = None
-) -> CheckReport:
+def _check(operator: Operator, settings: Mapping[str, object], choice: Choice, ranks: int | None = None) -> CheckReport:
     import torch
 
     from tilewright.runtime import check

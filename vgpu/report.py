@@ -25,8 +25,8 @@ KINDS = (
 )
 
 
-def _where(device: int, block: tuple[int, int, int]) -> str:
-    return f"device {device} block {block}" if device else f"block {block}"
+def _where(device: int, block: tuple[int, int, int], named: bool) -> str:
+    return f"device {device} block {block}" if named else f"block {block}"
 
 
 def _places(ptx_line: int, ptx: str, cuda_line: int, sources: tuple[SourceLine, ...]) -> list[str]:
@@ -37,8 +37,11 @@ def _places(ptx_line: int, ptx: str, cuda_line: int, sources: tuple[SourceLine, 
     if cuda_line:
         out.append(f"CUDA line {cuda_line}")
     if ptx_line:
-        out.append(f"PTX line {ptx_line}: {ptx}")
+        out.append(f"PTX line {ptx_line}: {ptx if len(ptx) <= _PTX_WIDTH else ptx[: _PTX_WIDTH - 4] + ' ...'}")
     return out
+
+
+_PTX_WIDTH = 100
 
 
 @dataclass(frozen=True)
@@ -76,10 +79,14 @@ class Site:
             "sources": [{"file": s.file, "line": s.line} for s in self.sources],
         }
 
-    def __str__(self) -> str:
-        lines = [f"{_where(self.device, self.block)} thread {self.thread} (warp {self.warp}, lane {self.lane})"]
+    def text(self, *, named: bool) -> str:
+        """The report of this side, with its device when ``named``."""
+        lines = [f"{_where(self.device, self.block, named)} thread {self.thread} (warp {self.warp}, lane {self.lane})"]
         lines += _places(self.ptx_line, self.ptx, self.cuda_line, self.sources)
         return "\n    ".join(lines)
+
+    def __str__(self) -> str:
+        return self.text(named=self.device > 0)
 
 
 @dataclass(frozen=True)
@@ -133,7 +140,8 @@ class Finding:
         }
 
     def __str__(self) -> str:
-        where = _where(self.device, self.block)
+        named = self.device > 0 or (self.other is not None and self.other.device > 0)
+        where = _where(self.device, self.block, named)
         if self.thread:
             where += f" thread {self.thread} (warp {self.warp}, lane {self.lane})"
         lines = [f"{self.kind}: {self.message}", f"  kernel {self.kernel}, {where}"]
@@ -141,7 +149,7 @@ class Finding:
         if self.other:
             what = "see also" if self.kind == "deadlock" else "other access"
             kernel = "" if self.other.kernel in ("", self.kernel) else f"kernel {self.other.kernel}, "
-            lines.append(f"  {what}: {kernel}{self.other}")
+            lines.append(f"  {what}: {kernel}{self.other.text(named=named)}")
         if self.count > 1:
             lines.append(f"  {self.count} times")
         return "\n".join(lines)

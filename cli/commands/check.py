@@ -10,7 +10,9 @@ from ..settings import parse_settings
 from ..subject import choice_of, subject_of
 
 
-def _outcome(subject: str, settings: tuple[str, ...], target: str | None, schedule: str | None, ranks: int | None) -> Outcome:
+def _outcome(
+    subject: str, settings: tuple[str, ...], target: str | None, schedule: str | None, ranks: int | None
+) -> Outcome:
     choice = choice_of(target, schedule)
     report = subject_of(subject).check(parse_settings(settings), choice, ranks)
     data = {**report.to_dict(), "subject": subject, "target": choice.target.name, "settings": parse_settings(settings)}

@@ -7,7 +7,9 @@ guards the accesses that it sees; the device function looks at a neighbour that 
 import tilewright as tw
 from tilewright import language as T
 
-SLOPE = "__device__ __forceinline__ float slope(const float* at) { return at[1] - at[0]; }"
+SLOPE = """
+__device__ __forceinline__ float slope(const float* at) { return at[1] - at[0]; }
+"""
 
 
 @tw.kernel

@@ -8,32 +8,33 @@ within one GPU. Run it on two devices: ``tilewright check examples/faults/unorde
 import tilewright as tw
 from tilewright import language as T
 
+STEP = 20_260_101  # a flag holds the number of the step whose data are there
 SIGNALS = {
-    "none": """
-__device__ __forceinline__ void signal(int* flag) { *(volatile int*)flag = 1; }
+    "volatile": """
+__device__ __forceinline__ void signal(int* flag) { *(volatile int*)flag = STEP; }
 """,
     "gpu": """
 __device__ __forceinline__ void signal(int* flag) {
-  asm volatile("st.release.gpu.global.s32 [%0], 1;" :: "l"(flag) : "memory");
+  asm volatile("st.release.gpu.global.s32 [%0], %1;" :: "l"(flag), "r"(STEP) : "memory");
 }
 """,
     "sys": """
 __device__ __forceinline__ void signal(int* flag) {
-  asm volatile("st.release.sys.global.s32 [%0], 1;" :: "l"(flag) : "memory");
+  asm volatile("st.release.sys.global.s32 [%0], %1;" :: "l"(flag), "r"(STEP) : "memory");
 }
 """,
 }
 AWAIT = """
 __device__ __forceinline__ void await(const int* flag) {
   int seen = 0;
-  while (seen == 0) asm volatile("ld.acquire.sys.global.s32 %0, [%1];" : "=r"(seen) : "l"(flag) : "memory");
+  while (seen != STEP) asm volatile("ld.acquire.sys.global.s32 %0, [%1];" : "=r"(seen) : "l"(flag) : "memory");
 }
 """
 
 
 @tw.kernel
-def unordered_flag(n=256, scope="none", fixed=False):
-    helpers = SIGNALS["sys" if fixed else scope] + AWAIT
+def unordered_flag(n=256, scope="volatile", fixed=False):
+    helpers = f"\n#define STEP {STEP}" + SIGNALS["sys" if fixed else scope] + AWAIT
 
     @T.prim_func
     def main(

@@ -170,7 +170,7 @@ def test_a_deadlock_across_devices_says_who_waits_for_what(make_kernel, mode, th
     assert finding.ptx_line == line_of(ptx, "ld.acquire.sys") == finding.other.ptx_line
     assert {finding.device, finding.other.device} == {0, 1}
     wait = f"warp 0 lanes 0x1 waits at PTX line {finding.ptx_line} for a write to byte 4 of argument 0, which holds 0"
-    assert finding.message == f"deadlock: device 0 block (0, 0, 0): {wait}; device 1 block (0, 0, 0): {wait}"
+    assert finding.message == f"device 0 block (0, 0, 0): {wait}; device 1 block (0, 0, 0): {wait}"
 
 
 def test_a_deadlock_inside_one_device_names_the_flag(launch_body):

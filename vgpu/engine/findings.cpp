@@ -16,7 +16,10 @@ void record(const Launch& launch, Kind kind, uint32_t line, Finding finding) {
   const auto key = std::make_tuple(static_cast<int>(kind), launch.program, line);
   const auto found = run.seen.find(key);
   if (found != run.seen.end()) {
-    ++run.findings[found->second].count;
+    Finding& known = run.findings[found->second];
+    finding.count = known.count + 1;
+    if (known.other.line == 0 && finding.other.line) known = std::move(finding);  // it says more
+    else known.count = finding.count;
     return;
   }
   if (run.findings.size() >= kMaxFindings) return;

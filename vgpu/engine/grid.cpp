@@ -184,7 +184,7 @@ void report_standstill(Run& run, std::vector<std::unique_ptr<Worker>>& workers) 
   Site other;
   if (units.size() > 1) other = units[1]->wait_site();
   report_wait(units[0]->front(), units[0]->wait_site(), memory ? Kind::deadlock : Kind::runaway,
-              (memory ? "deadlock: " : "endless: ") + text, other);
+              text, other);
 }
 
 }  // namespace

@@ -41,6 +41,13 @@ bool aligned(Warp& w, const Instr& i, int lane, uint64_t address, uint32_t align
 
 }  // namespace
 
+// Memory that has the name of an argument needs no other one.
+void join_names(std::string& name, const std::string& other) {
+  const auto plain = [](const std::string& n) { return n.rfind("memory ", 0) == 0; };
+  if (plain(name) && !plain(other)) name = other;
+  else if (plain(other) == plain(name) && name.find(other) == std::string::npos) name += ", " + other;
+}
+
 void sort_ranges(std::vector<Range>& ranges) {
   std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return a.lo < b.lo; });
   std::vector<Range> out;
@@ -49,7 +56,7 @@ void sort_ranges(std::vector<Range>& ranges) {
     if (!out.empty() && r.lo < out.back().hi) {
       out.back().hi = std::max(out.back().hi, r.hi);
       out.back().writable &= r.writable;
-      if (out.back().name.find(r.name) == std::string::npos) out.back().name += ", " + r.name;
+      join_names(out.back().name, r.name);
     } else {
       out.push_back(std::move(r));
     }

@@ -46,9 +46,13 @@ std::string scope_text(const Probe& p, const Access& other, bool other_writes) {
     }
     return text.empty() ? "" : text + " is too narrow: " + need_text(needed);
   }
-  const auto it = p.clocks.narrow.find(other.unit);
-  if (it == p.clocks.narrow.end()) return "";
-  const Narrow& n = it->second;
+  const Narrow* found = nullptr;  // of this warp, else of one that it may have waited for at a barrier
+  for (const WarpClocks& c : p.unit.warps) {
+    const auto it = c.narrow.find(other.unit);
+    if (it != c.narrow.end() && (!found || &c == &p.clocks)) found = &it->second;
+  }
+  if (!found) return "";
+  const Narrow& n = *found;
   return std::string("; a flag was seen in between, but scope ") + scope_name(n.scope) + " of its " +
          (n.by_release ? "release" : "acquire") + " at PTX line " + std::to_string(n.line) + " is too narrow: " +
          need_text(n.needed);

@@ -213,7 +213,7 @@ Outcome Unit::finish() {
 void Unit::deadlock() {
   for (auto& b : blocks_)
     if (const std::string text = waiting_text(*b); !text.empty())
-      report_wait(*b, first_wait(*b), Kind::deadlock, "deadlock: " + text, wait_cause(*b));
+      report_wait(*b, first_wait(*b), Kind::deadlock, text, wait_cause(*b));
   launch_.run->stop = true;
 }
 
