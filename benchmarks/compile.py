@@ -25,12 +25,12 @@ SIZE = (1024, 1024, 1024)
 TILE = (128, 128, 64)
 OTHER_TILES = ((64, 64, 32), (128, 64, 64))
 SIDES = ("tilewright", "tilelang")
-# phase -> what it is called, and the ratio aimed at
-PHASES = {
-    "cold": ("source to cubin, warm process", 3.0),
-    "again": ("cache hit in the process", 7.0),
-    "hit": ("first cache hit on disk of a process", 7.0),
-    "later hit": ("later cache hit on disk", None),
+# phase -> what it is called, the ratio aimed at, and the most milliseconds allowed
+PHASES: dict[str, tuple[str, float | None, float | None]] = {
+    "cold": ("source to cubin, warm process", 3.0, None),
+    "again": ("cache hit in the process", 7.0, None),
+    "hit": ("first cache hit on disk of a process", None, 10.0),
+    "later hit": ("later cache hit on disk", None, 10.0),
 }
 
 
@@ -86,11 +86,11 @@ def measure() -> tuple[Row, ...]:
     kernel = f"gemm {'x'.join(map(str, TILE))} f16 {TARGET}"
     rows = []
     with tempfile.TemporaryDirectory() as caches:
-        for phase, (what, goal) in PHASES.items():
+        for phase, (what, goal, limit) in PHASES.items():
             sides = {s: (lambda s=s, phase=phase: seconds(s, phase, Path(caches)) * 1e3) for s in SIDES}
             found = interleaved(REPEATS, sides)
             ours, peer = found["tilewright"], found["tilelang"]
-            rows.append(Row(f"{kernel}: {what}", ours, peer, "tilelang.compile", "ms", goal))
+            rows.append(Row(f"{kernel}: {what}", ours, peer, "tilelang.compile", "ms", goal, limit))
     return tuple(rows)
 
 

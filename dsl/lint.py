@@ -48,9 +48,24 @@ def _checked(source: FunctionSource, traced: bool) -> tuple[ast.expr, ...]:
     outer = _symbolic_names(source.tree)
     depths: list[ast.expr] = []
     for node in [source.tree] if traced else _traced_functions(source.tree):
-        _Body(source).function(node, outer)
+        if _assigns_twice(node):
+            _Body(source).function(node, outer)
         depths.extend(_depths(node))
     return tuple(depths)
+
+
+def _assigns_twice(tree: ast.FunctionDef) -> bool:
+    """Whether any name is assigned more than once; a kernel without such a name, as most are, can lose nothing."""
+    seen: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            return True
+        if isinstance(node, (ast.Assign, ast.AnnAssign)):
+            names = _stored(node)
+            if names & seen:
+                return True
+            seen |= names
+    return False
 
 
 def _traced_functions(tree: ast.FunctionDef) -> list[ast.FunctionDef]:
