@@ -122,17 +122,23 @@ def run(
 
 
 def _check(
-    factory: Any, reference: Callable[..., Any] | None, settings: Mapping[str, object], choice: Choice
+    factory: Any,
+    reference: Callable[..., Any] | None,
+    settings: Mapping[str, object],
+    choice: Choice,
+    ranks: int | None = None,
 ) -> CheckReport:
     from tilewright.runtime import check, compile
 
     program, sizes = split(factory, settings)
     kernel = compile(program, choice.schedule, choice.target)
+    if ranks is not None:
+        sizes = {"rank": 0, **sizes}
     arguments = make_arguments(kernel.plan, sizes)
     places = [i for i, a in enumerate(kernel.plan.arguments) if getattr(a, "written", False)]
 
     def verify(_: Any, *given: Any) -> tuple[str, ...]:
         named = {**program.bindings, **sizes, **arguments}
-        return wrong(judge(reference, named, [given[i] for i in places])) if reference else ()
+        return wrong(judge(reference, named, [given[i] for i in places])) if reference and ranks is None else ()
 
-    return check(kernel, *arguments.values(), verify=verify)
+    return check(kernel, *arguments.values(), verify=verify, ranks=ranks)

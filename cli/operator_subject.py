@@ -64,7 +64,7 @@ def _run(operator: Operator, settings: Mapping[str, object], choice: Choice) -> 
     )
 
 
-def _check(operator: Operator, settings: Mapping[str, object], choice: Choice) -> CheckReport:
+def _check(operator: Operator, settings: Mapping[str, object], choice: Choice, ranks: int | None = None) -> CheckReport:
     import torch
 
     from tilewright.runtime import check
@@ -79,7 +79,13 @@ def _check(operator: Operator, settings: Mapping[str, object], choice: Choice) -
 
     with operator.around(values):
         return check(
-            operator.function, *args, target=choice.target, schedule=choice.schedule, verify=verify, **keywords
+            operator.function,
+            *args,
+            target=choice.target,
+            schedule=choice.schedule,
+            verify=verify,
+            ranks=ranks,
+            **keywords,
         )
 
 

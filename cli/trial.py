@@ -85,13 +85,14 @@ class Subject:
         name: as given on the command line.
         program: the program for some settings, and the choice with the schedule that applies to it.
         trial: compiles, runs and compares for some settings.
-        check: runs in all scheduling modes of the virtual GPU, with race detection, against the reference.
+        check: runs in all scheduling modes of the virtual GPU, with race detection, against the reference; on a number
+            of devices if given.
     """
 
     name: str
     program: Callable[[Mapping[str, object], Choice], tuple[Program, Choice]]
     trial: Callable[[Mapping[str, object], Choice], Trial]
-    check: Callable[[Mapping[str, object], Choice], CheckReport]
+    check: Callable[[Mapping[str, object], Choice, int | None], CheckReport]
 
 
 def timed(call: Callable[[], Any]) -> tuple[Any, float]:

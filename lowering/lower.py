@@ -18,7 +18,7 @@ from .options import Options
 from .plan_extract import extract_plan
 from .repairs import applied_remarks, new_repairs
 from .resources import parse_resources, resource_remarks, stable_log
-from .spans import operations, retarget
+from .spans import operations, retarget, statements, with_places
 from .tilelang_lower import Lowered, lower_with_tilelang
 from .toolchain import Toolchain
 
@@ -116,7 +116,7 @@ def lowered_source(
     repairs, layouts = new_repairs(), FragmentLayouts()
     lowered = lower_with_tilelang(scheduled, target, options, (*repairs, layouts, *instruments))
     layouts.require_whole(scheduled)
-    cuda = retarget(lowered.cuda, operations(scheduled.func))
+    cuda = with_places(retarget(lowered.cuda, operations(scheduled.func)), statements(scheduled.func))
     return replace(lowered, cuda=cuda, remarks=(*lowered.remarks, *applied_remarks(repairs)))
 
 

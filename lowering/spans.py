@@ -19,6 +19,8 @@ from tilewright.errors import SourceSpan
 from .toolchain import tilelang_folder
 
 _DIRECTIVE = re.compile(r'^\s*#line (\d+) "(.*)"\s*$')
+_BARRIER = re.compile(r"\s*(__syncthreads|tl::__sync_thread_partial)\b")
+_GUARD = re.compile(r"\s*if \(.*\) \{$")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -57,6 +59,96 @@ def operations(func: Any) -> tuple[Operation, ...]:
     tirx.stmt_functor.post_order_visit(func.body, visit)
     placed = _place_macros(found)
     return tuple(op for op in placed if op.name)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A barrier (``buffer`` is empty) or a store to an element of a buffer, and its place."""
+
+    buffer: str
+    place: SourceSpan
+
+
+def _is_barrier(node: Any) -> bool:
+    from tvm import tirx
+
+    called = node.value if isinstance(node, tirx.Evaluate) else None
+    return isinstance(called, tirx.Call) and str(getattr(called.op, "name", "")) == "tirx.tvm_storage_sync"
+
+
+def statements(func: Any) -> tuple[Statement, ...]:
+    """The barriers (``T.sync_threads``) and element stores of a PrimFunc, in program order."""
+    from tvm import tirx
+
+    found: list[Statement] = []
+
+    def visit(node: Any) -> None:
+        if not isinstance(node, tirx.Stmt):
+            return
+        span = _span_function()(node)
+        if span is None:
+            return
+        place = SourceSpan(str(span.source_name.name), int(span.line))
+        if isinstance(node, tirx.BufferStore):
+            found.append(Statement(str(node.buffer.name), place))
+        elif _is_barrier(node):
+            found.append(Statement("", place))
+
+    tirx.stmt_functor.post_order_visit(func.body, visit)
+    return tuple(statement for statement in found if not internal(statement.place.file))
+
+
+def with_places(cuda: str, known: Sequence[Statement]) -> str:
+    """Generated CUDA with line directives for what the passes lost the place of: barriers, and stores behind a guard.
+
+    Such a line belongs to the first fitting statement of ``known`` between the lines of the statements around it.
+    """
+    source = cuda.split("\n")
+    following = _following(source)
+    lines: list[str] = []
+    before = opening = ""
+    for index, line in enumerate(source):
+        place = _lost_place(line, opening, before, following[index], known)
+        if place is not None:
+            before = f'#line {place.line} "{place.file}"'
+            lines.append(before)
+        elif _DIRECTIVE.match(line):
+            before = line
+        lines.append(line)
+        opening = line
+    return "\n".join(lines)
+
+
+def _lost_place(line: str, opening: str, before: str, behind: str, known: Sequence[Statement]) -> SourceSpan | None:
+    if _BARRIER.match(line):
+        return _between_directives(before, behind, [s.place for s in known if not s.buffer])
+    target, equals, _ = line.partition(" = ")
+    if equals and _GUARD.match(opening):
+        names = set(_WORD.findall(target))
+        return _between_directives(before, behind, [s.place for s in known if s.buffer in names])
+    return None
+
+
+def _following(lines: Sequence[str]) -> list[str]:
+    """For each line the next line directive behind it, or nothing."""
+    out: list[str] = []
+    directive = ""
+    for line in reversed(lines):
+        out.append(directive)
+        if _DIRECTIVE.match(line):
+            directive = line
+    return out[::-1]
+
+
+def _between_directives(before: str, behind: str, places: Sequence[SourceSpan]) -> SourceSpan | None:
+    last, following = _DIRECTIVE.match(before), _DIRECTIVE.match(behind)
+    if last is None:
+        return None
+    end = int(following[1]) if following is not None and following[2] == last[2] else 0
+    for place in places:
+        if place.file == last[2] and int(last[1]) < place.line and (place.line < end or end <= int(last[1])):
+            return place
+    return None
 
 
 def _describe(stmt: Any) -> tuple[str, frozenset[str]]:

@@ -26,6 +26,7 @@ from .kernel import Kernel as Kernel
 from .kernel import compile as compile
 from .operator import TorchOperator as TorchOperator
 from .operator import register_operator as register_operator
+from .ranks import run_ranks as run_ranks
 from .signature import Signature as Signature
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "pointer_alignment",
     "recording",
     "register_operator",
+    "run_ranks",
     "stats",
     "use",
 ]

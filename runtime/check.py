@@ -16,6 +16,7 @@ from tilewright.schedules import Schedule
 from .context import recording, use
 from .errors import ArgumentError, OptionError
 from .kernel import Kernel, compile
+from .ranks import run_ranks, spread
 
 MODES = tuple(vgpu.MODES)
 CHECKS = ("race",)
@@ -48,12 +49,12 @@ class CheckReport:
 
     @property
     def findings(self) -> tuple[vgpu.Finding, ...]:
-        """Faults of all modes, one for each kind and PTX line."""
-        found: dict[tuple[str, str, int], vgpu.Finding] = {}
+        """Faults of all modes, one for each kind and pair of source lines (PTX lines where there is no source)."""
+        found: dict[tuple[object, ...], vgpu.Finding] = {}
         for run in self.runs:
             for report in run.reports:
                 for finding in report.findings:
-                    found.setdefault((finding.kernel, finding.kind, finding.ptx_line), finding)
+                    found.setdefault(_key(finding), finding)
         return tuple(found.values())
 
     @property
@@ -80,6 +81,11 @@ class CheckReport:
         return "\n".join([f"{self.subject} ({modes})", *map(str, self.findings), *self.differences])
 
 
+def _key(finding: vgpu.Finding) -> tuple[object, ...]:
+    other = finding.other and (finding.other.source or finding.other.ptx_line)
+    return finding.kernel, finding.kind, finding.source or finding.ptx_line, other
+
+
 def check(
     subject: Kernel | Program | Callable[..., Any],
     *args: Any,
@@ -90,6 +96,7 @@ def check(
     seed: int = 0,
     budget: int | None = None,
     verify: Callable[..., Iterable[str]] | None = None,
+    ranks: int | None = None,
     **keywords: Any,
 ) -> CheckReport:
     """Run a kernel, program or operator on the virtual GPU in several orders that hardware may choose.
@@ -109,10 +116,13 @@ def check(
         budget: warp instructions that a block may run before its launch is given up; default: that of ``vgpu.launch``.
         verify: called after each run with the call's result and then its arguments, as the run left them; the texts
             that it gives say what is wrong with them.
+        ranks: run a kernel or program on that many devices at once, over the same tensors; its parameter ``rank``
+            takes the number of the device, whatever is given for it.
         keywords: further arguments of the call.
 
     Raises:
-        OptionError: an unknown mode, or a target or schedule given with a compiled kernel.
+        OptionError: an unknown mode, a target or schedule given with a compiled kernel, or ranks of a kernel without
+            a parameter ``rank``.
         ArgumentError: a tensor that is not on the CPU, or a call that launches nothing.
     """
     unknown = [mode for mode in modes if mode not in vgpu.MODES]
@@ -123,6 +133,8 @@ def check(
             raise ArgumentError(f"check: {name} is on {value.device}, the virtual GPU needs cpu", remedy="pass x.cpu()")
     call, name = _call_of(subject, target, schedule)
     limits = {} if budget is None else {"budget": budget}
+    if ranks is not None:
+        call = _ranked(call, name, ranks)
     runs: list[Run] = []
     first: list[torch.Tensor] | None = None
     with use(target=target, schedule=schedule), torch.no_grad(), _filled_outputs():
@@ -151,6 +163,13 @@ def _call_of(
     if isinstance(subject, Program):
         return compile(subject, schedule, target), subject.name
     return subject, getattr(subject, "__name__", type(subject).__name__)
+
+
+def _ranked(call: Callable[..., Any], name: str, ranks: int) -> Callable[..., Any]:
+    if not isinstance(call, Kernel):
+        raise OptionError(f"check: {name} is a function, and ranks = {ranks}", remedy="let it call tw.run_ranks itself")
+    kernel = call
+    return lambda *args, **keywords: run_ranks(kernel, spread(kernel, args, keywords, ranks))
 
 
 @contextmanager

@@ -91,6 +91,34 @@ def current_recording() -> Recording | None:
     return _recording.get()
 
 
+@dataclass(frozen=True)
+class Gathering:
+    """Where launches on the virtual GPU are kept instead of run: as grids of ``device`` that may reach ``memory``."""
+
+    grids: list[Any]
+    device: int
+    memory: tuple[Any, ...]
+
+
+_gathering: ContextVar[Gathering | None] = ContextVar("tilewright_gathering", default=None)
+
+
+@contextmanager
+def gathering(device: int, memory: tuple[Any, ...]) -> Iterator[list[Any]]:
+    """Keep every launch on the virtual GPU inside, as a ``vgpu.Launch``, instead of running it."""
+    grids: list[Any] = []
+    token = _gathering.set(Gathering(grids, device, memory))
+    try:
+        yield grids
+    finally:
+        _gathering.reset(token)
+
+
+def current_gathering() -> Gathering | None:
+    """Where launches are kept, if they are not to run."""
+    return _gathering.get()
+
+
 class Counters:
     """Named counts that several threads add to."""
 

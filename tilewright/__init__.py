@@ -16,6 +16,7 @@ _NAMES = {
     "check": "tilewright.runtime",
     "compile": "tilewright.runtime",
     "jit": "tilewright.runtime",
+    "run_ranks": "tilewright.runtime",
     "stats": "tilewright.runtime",
     "use": "tilewright.runtime",
 }

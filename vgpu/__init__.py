@@ -8,7 +8,9 @@ from .errors import UnsupportedInstruction as UnsupportedInstruction
 from .hot import HotLine as HotLine
 from .launch import CHECKS as CHECKS
 from .launch import MODES as MODES
+from .launch import Launch as Launch
 from .launch import launch as launch
+from .launch import launch_many as launch_many
 from .launch import parse as parse
 from .ptx import Module as Module
 from .ptx import SourceLine as SourceLine
@@ -23,6 +25,7 @@ __all__ = [
     "Finding",
     "HotLine",
     "KernelFault",
+    "Launch",
     "LaunchError",
     "Module",
     "PtxSyntaxError",
@@ -33,5 +36,6 @@ __all__ = [
     "TensorMapError",
     "UnsupportedInstruction",
     "launch",
+    "launch_many",
     "parse",
 ]

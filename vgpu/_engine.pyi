@@ -19,19 +19,9 @@ def make_program(
     variables: Sequence[tuple[str, int, int, bytes, list[tuple[int, int, int]]]],
 ) -> Program: ...
 def launch(
-    program: Program,
-    entry: int,
-    grid: Sequence[int],
-    block: Sequence[int],
-    cluster: Sequence[int],
-    params: bytes,
-    static_shared: int,
-    dynamic_shared: int,
-    local: int,
-    ranges: Sequence[tuple[int, int, str, bool]],
-    mode: int,
-    seed: int,
-    budget: int,
-    threads: int,
-    watch: int,
-) -> tuple[list[tuple[Any, ...]], int, bytes, bool, list[tuple[int, int, int, int, int, int, int, int, int, int]]]: ...
+    requests: Sequence[tuple[Any, ...]], mode: int, seed: int, budget: int, threads: int, watch: int
+) -> tuple[list[tuple[Any, ...]], int, bytes, list[list[tuple[Any, ...]]]]:
+    """Runs grids at once: findings, warp instructions, printed text, counters of each grid by instruction.
+
+    A request is (program, entry, grid, block, cluster, params, static_shared, dynamic_shared, local, ranges, device).
+    """

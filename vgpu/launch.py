@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import os
 import re
-import struct
 from collections.abc import Collection, Sequence
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import Any
 
 from tilewright import knobs
 
 from . import _engine
+from .arguments import pack, reach
 from .errors import LaunchError
-from .hot import hot_lines, totals
-from .ptx import Encoder, Kernel, Module, Parameter, SourceLine, parse_module, source_chain, source_chains
+from .hot import totals
+from .ptx import Encoder, Kernel, Module, parse_module
 from .ptx.parse import TYPE_BYTES
-from .report import KINDS, Finding, Report, Site
-from .tensor_map import TensorMap
-from .validate import check_blocks, check_request, directive, extents
+from .report import Report
+from .results import Grid, finding, hot
+from .validate import check_blocks, check_request, check_settings, directive, extents
 
 MODES = {"eager": 0, "lazy": 1, "skew": 2, "skew-reverse": 3, "lazy-reverse": 4, "random": 5}
 MAX_SHARED = {80: 166_912, 86: 101_376, 87: 166_912, 89: 101_376, 90: 232_448, 100: 232_448, 103: 232_448, 120: 101_376}
 CHECKS = {"race": 1, "banks": 2, "sectors": 4, "traffic": 8}
 _BUDGET = 400_000_000  # warp instructions of a block
-_Range = tuple[int, int, str, bool]
 
 _CACHED = 512  # modules, and kernels, that stay parsed
 _modules: dict[str, Module] = {}
@@ -71,85 +70,6 @@ def kernel_of(module: Module, entry: str) -> Kernel:
     return kernel
 
 
-def _hull(tensor: Any, name: str) -> tuple[int, int]:
-    """First and last-plus-one byte address that a strided view may touch."""
-    if isinstance(tensor, TensorMap):
-        lo, size = tensor.memory()
-        return lo, lo + size
-    interface = getattr(tensor, "__array_interface__", None)
-    if hasattr(tensor, "data_ptr"):
-        if getattr(tensor, "is_cuda", False):
-            raise LaunchError(f"{name} lies on a GPU; the virtual GPU reads CPU memory", remedy="pass a CPU tensor")
-        lo, size = tensor.data_ptr(), tensor.element_size()
-        extents = zip(tensor.shape, tensor.stride(), strict=True)
-        spans = [(int(n) - 1, int(s) * size) for n, s in extents]
-        empty = tensor.numel() == 0
-    elif interface is not None:
-        lo, size = interface["data"][0], tensor.itemsize
-        spans = [(n - 1, s) for n, s in zip(tensor.shape, tensor.strides, strict=True)]
-        empty = tensor.size == 0
-    else:
-        raise LaunchError(f"{name} is not a tensor", values={"type": type(tensor).__name__})
-    if empty:
-        return lo, lo
-    first = lo + sum(n * s for n, s in spans if s < 0)
-    return first, lo + size + sum(n * s for n, s in spans if s > 0)
-
-
-def _scalar_bytes(value: int | float, p: Parameter, name: str) -> bytes:
-    size = p.size
-    try:
-        if p.type in ("f32", "f64"):
-            return struct.pack("<f" if size == 4 else "<d", value)
-        if isinstance(value, float):
-            if p.type in ("b32", "b64"):
-                return struct.pack("<f" if size == 4 else "<d", value)
-            raise LaunchError(f"{name} is a float where the kernel takes .{p.type}", values={name: value})
-        return (int(value) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
-    except (OverflowError, struct.error):
-        raise LaunchError(f"{name} does not fit .{p.type}", values={name: value}) from None
-
-
-def _writable(arg: Any) -> bool:
-    """Whether the memory may be written: not a read-only numpy array, such as a mapped file."""
-    return hasattr(arg, "data_ptr") or not arg.__array_interface__["data"][1]
-
-
-def _pack(kernel: Kernel, args: Sequence[Any]) -> tuple[bytes, list[_Range]]:
-    if len(args) != len(kernel.parameters):
-        raise LaunchError(
-            f"the kernel takes {len(kernel.parameters)} arguments",
-            values={"given": len(args), "parameters": ", ".join(f".{p.type} {p.name}" for p in kernel.parameters)},
-        )
-    params = bytearray(kernel.parameter_bytes)
-    ranges: list[_Range] = []
-    for k, (p, arg) in enumerate(zip(kernel.parameters, args, strict=True)):
-        name = f"argument {k}"
-        if isinstance(arg, TensorMap):
-            data = arg.pack()
-            ranges.append((*_hull(arg, name), name, True))
-        elif isinstance(arg, bytes):
-            data = arg
-        elif isinstance(arg, int | float):
-            data = _scalar_bytes(arg, p, name)
-        elif arg is None:
-            data = bytes(p.size)
-        elif hasattr(arg, "item") and not getattr(arg, "shape", ()) and not hasattr(arg, "data_ptr"):
-            data = _scalar_bytes(arg.item(), p, name)  # numpy scalar
-        else:
-            lo, hi = _hull(arg, name)
-            address = arg.data_ptr() if hasattr(arg, "data_ptr") else arg.__array_interface__["data"][0]
-            data = address.to_bytes(8, "little")
-            ranges.append((lo, hi, name, _writable(arg)))
-        if len(data) != p.size:
-            raise LaunchError(
-                f"{name} has {len(data)} bytes where the kernel takes {p.size}",
-                values={"parameter": f".{p.type} {p.name}"},
-            )
-        params[p.offset : p.offset + p.size] = data
-    return bytes(params), ranges
-
-
 def architecture(target: str) -> int:
     """80 of ``sm_80``, 90 of ``sm_90a``.
 
@@ -186,6 +106,32 @@ def _cluster_of(kernel: Kernel, cluster: int | Sequence[int] | None) -> list[int
         return extents(cluster, "cluster")
     sizes = directive(kernel.directives, "reqnctapercluster")
     return extents(sizes, "cluster") if sizes else [1, 1, 1]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One grid of :func:`launch_many`.
+
+    Attributes:
+        ptx: PTX text, or what :func:`parse` returned.
+        entry: name of the kernel.
+        grid, block: 1 to 3 extents.
+        args: as for :func:`launch`.
+        device: the device that it runs on, from 0; grids may share one.
+        dynamic_smem: bytes of dynamic shared memory.
+        cluster: extents of a cluster in blocks; default: what the kernel requires.
+        memory: further tensors that its threads may reach, such as those of other devices.
+    """
+
+    ptx: str | Module
+    entry: str
+    grid: int | Sequence[int]
+    block: int | Sequence[int]
+    args: Sequence[Any]
+    device: int = 0
+    dynamic_smem: int = 0
+    cluster: int | Sequence[int] | None = None
+    memory: Sequence[Any] = ()
 
 
 def launch(
@@ -233,31 +179,72 @@ def launch(
         LaunchError: the launch does not fit the kernel.
         PtxSyntaxError, UnsupportedInstruction: the PTX cannot be run.
     """
+    one = Launch(ptx, entry, grid, block, args, 0, dynamic_smem, cluster, memory)
+    return launch_many([one], target=target, mode=mode, checks=checks, threads=threads, seed=seed, budget=budget)
+
+
+def launch_many(
+    launches: Sequence[Launch],
+    *,
+    target: str,
+    mode: str | None = None,
+    checks: Collection[str] = (),
+    threads: int | None = None,
+    seed: int = 0,
+    budget: int = _BUDGET,
+) -> Report:
+    """Runs several grids at once, each on its device, all in one address space.
+
+    A grid that waits for what another one writes lets it run. In the modes ``skew`` and ``skew-reverse`` the grids go
+    one after another as far as they can, first to last and last to first; in the others they take turns. The check
+    ``race`` spans devices: operations of scope ``.gpu`` or narrower order nothing between two of them.
+
+    Args:
+        launches: the grids; a tensor that several devices reach is an argument, or in ``memory``, of each.
+        target, mode, checks, threads, seed, budget: as for :func:`launch`.
+
+    Returns:
+        One report: its counts are sums, its findings name device and kernel.
+
+    Raises:
+        LaunchError: there is no grid, or one does not fit its kernel.
+        PtxSyntaxError, UnsupportedInstruction: the PTX cannot be run.
+    """
+    if isinstance(launches, str | bytes) or not isinstance(launches, Sequence) or not launches:
+        raise LaunchError("launches must be a sequence of at least one Launch", values={"launches": launches})
     mode = mode or knobs.VGPU_MODE.text() or "eager"
-    numbers = {"dynamic_smem": dynamic_smem, "seed": seed, "budget": budget}
-    lists = {"args": args, "memory": memory}
-    check_request(ptx, {"entry": entry, "mode": mode, "target": target}, numbers, lists, threads)
-    module = parse(ptx) if isinstance(ptx, str) else ptx
-    kernel = kernel_of(module, entry)
-    shape = (extents(grid, "grid"), extents(block, "block"), _cluster_of(kernel, cluster))
-    _check_shape(kernel, *shape)
-    wanted = _check_options(kernel, mode, checks, target, dynamic_smem)
-    params, ranges = _pack(kernel, args)
-    ranges += [(*_hull(t, f"memory {k}"), f"memory {k}", True) for k, t in enumerate(memory)]
+    check_settings({"mode": mode, "target": target}, {"seed": seed, "budget": budget}, threads)
+    wanted = _check_options(mode, checks)
+    grids = [_prepare(one, target) for one in launches]
     workers = threads or knobs.VGPU_THREADS.number() or os.cpu_count() or 1
-    found, instructions, output, _, rows = _engine.launch(
-        kernel.program, kernel.entry, *shape, params, kernel.static_shared, dynamic_smem, kernel.local_bytes, ranges,
-        MODES[mode], seed, budget, workers, sum(CHECKS[c] for c in wanted),
+    found, instructions, output, rows = _engine.launch(
+        [g.request for g in grids], MODES[mode], seed, budget, workers, sum(CHECKS[c] for c in wanted)
+    )
+    name = ", ".join(dict.fromkeys(g.entry for g in grids))
+    findings = tuple(finding(grids, f) for f in found)
+    counts = {"instructions": instructions, **totals([r for some in rows for r in some], wanted)}
+    return Report(name, mode, findings, counts, output.decode(errors="replace"), hot(grids, rows))
+
+
+def _prepare(one: Launch, target: str) -> Grid:
+    numbers = {"dynamic_smem": one.dynamic_smem, "device": one.device}
+    check_request(one.ptx, {"entry": one.entry}, numbers, {"args": one.args, "memory": one.memory})
+    module = parse(one.ptx) if isinstance(one.ptx, str) else one.ptx
+    kernel = kernel_of(module, one.entry)
+    shape = (extents(one.grid, "grid"), extents(one.block, "block"), _cluster_of(kernel, one.cluster))
+    _check_shape(kernel, *shape)
+    _check_shared(kernel, target, one.dynamic_smem)
+    params, ranges = pack(kernel, one.args)
+    for k, tensor in enumerate(one.memory):
+        ranges += reach(tensor, f"memory {k}")
+    request = (
+        kernel.program, kernel.entry, *shape, params, kernel.static_shared, one.dynamic_smem, kernel.local_bytes,
+        ranges, one.device,
     )  # fmt: skip
-    findings = tuple(_finding(module, kernel, entry, shape[1], f) for f in found)
-    counts = {"instructions": instructions, **totals(rows, wanted)}
-    hot = hot_lines(rows, _lines(module.text), _line_sources(module, kernel, [r[0] for r in rows]))
-    return Report(entry, mode, findings, counts, output.decode(errors="replace"), hot)
+    return Grid(module, kernel, one.entry, shape[1], one.device, request)
 
 
-def _check_options(
-    kernel: Kernel, mode: str, checks: Collection[str], target: str, dynamic_smem: int
-) -> frozenset[str]:
+def _check_options(mode: str, checks: Collection[str]) -> frozenset[str]:
     if mode not in MODES:
         raise LaunchError(f"mode {mode!r} is not a scheduling mode", remedy=f"use one of {', '.join(MODES)}")
     if (
@@ -266,56 +253,19 @@ def _check_options(
         or any(not isinstance(c, str) for c in checks)
     ):
         raise LaunchError("checks must be a collection of names", values={"checks": checks})
-    wanted = frozenset(checks)
-    unknown = sorted(wanted - CHECKS.keys())
+    unknown = sorted(frozenset(checks) - CHECKS.keys())
     if unknown:
         raise LaunchError(f"check {unknown[0]!r} is not known", remedy=f"use some of {', '.join(CHECKS)}")
+    return frozenset(checks)
+
+
+def _check_shared(kernel: Kernel, target: str, dynamic_smem: int) -> None:
     limit = MAX_SHARED.get(architecture(target), 101_376)
-    if dynamic_smem < 0 or kernel.static_shared + dynamic_smem > limit:
+    if kernel.static_shared + dynamic_smem > limit:
         raise LaunchError(
             f"the block needs more shared memory than {target} has",
             values={"static": kernel.static_shared, "dynamic": dynamic_smem, "limit": limit},
         )
-    return wanted
 
 
-@lru_cache(maxsize=8)
-def _lines(text: str) -> list[str]:
-    return text.split("\n")
-
-
-def _sources(module: Module, kernel: Kernel, line: int) -> tuple[SourceLine, ...]:
-    return source_chain(kernel.function_at(line), module.files, line) if line else ()
-
-
-def _line_sources(module: Module, kernel: Kernel, lines: Sequence[int]) -> dict[int, tuple[SourceLine, ...]]:
-    of: dict[str, list[int]] = {}
-    functions = {f.name: f for f in kernel.functions}
-    for line in lines:
-        of.setdefault(kernel.function_at(line).name, []).append(line)
-    return {k: v for name, some in of.items() for k, v in source_chains(functions[name], module.files, some).items()}
-
-
-def _thread(warp: int, lane: int, block: list[int]) -> tuple[int, int, int]:
-    flat = 32 * warp + lane
-    return (flat % block[0], flat // block[0] % block[1], flat // block[0] // block[1])
-
-
-def _finding(module: Module, kernel: Kernel, entry: str, block: list[int], raw: tuple[Any, ...]) -> Finding:
-    kind, message, where, warp, lane, line, count, other = raw
-    thread = _thread(warp, lane, block) if warp >= 0 and lane >= 0 else None
-    sources = _sources(module, kernel, line)
-    site = None
-    if other is not None:
-        at, warp2, lane2, line2 = other
-        text2 = _text(module, line2)
-        site = Site(at, _thread(warp2, lane2, block), warp2, lane2, line2, text2, _sources(module, kernel, line2))
-    text = _text(module, line)
-    return Finding(KINDS[kind], message, entry, where, thread, warp, lane, line, text, sources, count, site)
-
-
-def _text(module: Module, line: int) -> str:
-    return " ".join(_lines(module.text)[line - 1].split()) if line else ""
-
-
-__all__ = ["CHECKS", "MODES", "TYPE_BYTES", "architecture", "kernel_of", "launch", "parse"]
+__all__ = ["CHECKS", "MODES", "TYPE_BYTES", "Launch", "architecture", "kernel_of", "launch", "launch_many", "parse"]

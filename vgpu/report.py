@@ -25,6 +25,25 @@ KINDS = (
 )
 
 
+def _where(device: int, block: tuple[int, int, int], named: bool) -> str:
+    return f"device {device} block {block}" if named else f"block {block}"
+
+
+def _places(ptx_line: int, ptx: str, cuda_line: int, sources: tuple[SourceLine, ...]) -> list[str]:
+    """The lines of a report that say where an instruction comes from, the nearest to the user first."""
+    out = []
+    if sources:
+        out.append(f"source {sources[-1]}" + (f" (in {sources[0]})" if len(sources) > 1 else ""))
+    if cuda_line:
+        out.append(f"CUDA line {cuda_line}")
+    if ptx_line:
+        out.append(f"PTX line {ptx_line}: {ptx if len(ptx) <= _PTX_WIDTH else ptx[: _PTX_WIDTH - 4] + ' ...'}")
+    return out
+
+
+_PTX_WIDTH = 100
+
+
 @dataclass(frozen=True)
 class Site:
     """The other access of a race: fields as in :class:`Finding`."""
@@ -36,6 +55,9 @@ class Site:
     ptx_line: int
     ptx: str
     sources: tuple[SourceLine, ...]
+    device: int = 0
+    kernel: str = ""
+    cuda_line: int = 0
 
     @property
     def source(self) -> SourceLine | None:
@@ -45,19 +67,26 @@ class Site:
     def to_dict(self) -> dict[str, object]:
         """As plain JSON values."""
         return {
+            "kernel": self.kernel,
+            "device": self.device,
             "block": list(self.block),
             "thread": list(self.thread),
             "warp": self.warp,
             "lane": self.lane,
             "ptx_line": self.ptx_line,
             "ptx": self.ptx,
+            "cuda_line": self.cuda_line,
             "sources": [{"file": s.file, "line": s.line} for s in self.sources],
         }
 
+    def text(self, *, named: bool) -> str:
+        """The report of this side, with its device when ``named``."""
+        lines = [f"{_where(self.device, self.block, named)} thread {self.thread} (warp {self.warp}, lane {self.lane})"]
+        lines += _places(self.ptx_line, self.ptx, self.cuda_line, self.sources)
+        return "\n    ".join(lines)
+
     def __str__(self) -> str:
-        text = f"block {self.block} thread {self.thread} (warp {self.warp}, lane {self.lane})"
-        text += f", PTX line {self.ptx_line}: {self.ptx}"
-        return text + (f"\n    source {self.sources[-1]}" if self.sources else "")
+        return self.text(named=self.device > 0)
 
 
 @dataclass(frozen=True)
@@ -65,9 +94,10 @@ class Finding:
     """One fault of a kernel, at its first occurrence.
 
     ``kind`` is one of ``KINDS``; ``warp`` and ``lane`` are -1 and ``thread`` None when no thread is meant; ``ptx_line``
-    is 0 when no instruction is meant; ``sources`` are the source line and its inlining callers, outermost last;
-    ``count`` is how often the instruction was at fault; ``other`` is the earlier access of a race (or the write that a
-    proxy fence is missing for).
+    is 0 when no instruction is meant, ``cuda_line`` when the generated CUDA is not known; ``sources`` are the source
+    line and its inlining callers, outermost last; ``count`` is how often the instruction was at fault; ``other`` is the
+    earlier access of a race (or the write that a proxy fence is missing for, or another block that waits in a
+    deadlock).
     """
 
     kind: str
@@ -82,6 +112,8 @@ class Finding:
     sources: tuple[SourceLine, ...]
     count: int
     other: Site | None = None
+    device: int = 0
+    cuda_line: int = 0
 
     @property
     def source(self) -> SourceLine | None:
@@ -94,28 +126,30 @@ class Finding:
             "kind": self.kind,
             "message": self.message,
             "kernel": self.kernel,
+            "device": self.device,
             "block": list(self.block),
             "thread": list(self.thread) if self.thread else None,
             "warp": self.warp,
             "lane": self.lane,
             "ptx_line": self.ptx_line,
             "ptx": self.ptx,
+            "cuda_line": self.cuda_line,
             "sources": [{"file": s.file, "line": s.line} for s in self.sources],
             "count": self.count,
             "other": self.other.to_dict() if self.other else None,
         }
 
     def __str__(self) -> str:
-        where = f"block {self.block}"
+        named = self.device > 0 or (self.other is not None and self.other.device > 0)
+        where = _where(self.device, self.block, named)
         if self.thread:
             where += f" thread {self.thread} (warp {self.warp}, lane {self.lane})"
         lines = [f"{self.kind}: {self.message}", f"  kernel {self.kernel}, {where}"]
-        if self.ptx_line:
-            lines.append(f"  PTX line {self.ptx_line}: {self.ptx}")
-        if self.sources:
-            lines.append(f"  source {self.sources[-1]}" + (f" (in {self.sources[0]})" if len(self.sources) > 1 else ""))
+        lines += [f"  {line}" for line in _places(self.ptx_line, self.ptx, self.cuda_line, self.sources)]
         if self.other:
-            lines.append(f"  other access: {self.other}")
+            what = "see also" if self.kind == "deadlock" else "other access"
+            kernel = "" if self.other.kernel in ("", self.kernel) else f"kernel {self.other.kernel}, "
+            lines.append(f"  {what}: {kernel}{self.other.text(named=named)}")
         if self.count > 1:
             lines.append(f"  {self.count} times")
         return "\n".join(lines)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .errors import TensorMapError
+from .view import View, view_of
 
 _MAGIC = 0x70616D5F77656974
 _LAYOUT = struct.Struct("<QQ5Q5Q5H5B4B13x")
@@ -42,7 +43,8 @@ class TensorMap:
     """A tiled view of ``tensor`` for ``cp.async.bulk.tensor``, checked when it is made.
 
     Args:
-        tensor: anything with ``data_ptr()``, ``element_size()``, ``shape`` and ``stride()``; kept alive.
+        tensor: a torch tensor (anything with ``data_ptr()``, ``element_size()``, ``shape`` and ``stride()``) or a
+            numpy array; kept alive.
         dtype: element type by name (``"float16"``, ``"uint8"`` ...) or ``CUtensorMapDataType`` number.
         dims: extents, innermost first, 1 to 5 of them.
         strides: bytes between neighbours of every dimension but the innermost: multiples of 16 below 2**40.
@@ -55,7 +57,7 @@ class TensorMap:
 
     Raises:
         TensorMapError: a rule of ``cuTensorMapEncodeTiled`` (CUDA driver API, "Tensor Map Object Management") is
-            broken, or the view leaves the tensor.
+            broken, the view leaves the tensor, or it is no tensor.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class TensorMap:
         oob_fill: int = 0,
     ) -> None:
         self.tensor = tensor
+        self.view = _view(tensor)
         self.dtype = _type_name(dtype)
         self.dims = tuple(int(n) for n in dims)
         self.strides = tuple(int(n) for n in strides)
@@ -95,13 +98,7 @@ class TensorMap:
         dims, box, steps = ((*values, *fill) for values in (self.dims, self.box, self.element_strides))
         strides = (size, *self.strides, *[0] * len(fill))
         flags = (len(self.dims), number, self.swizzle, self.oob_fill)
-        return _LAYOUT.pack(_MAGIC, self.tensor.data_ptr(), *dims, *strides, *box, *steps, *flags)
-
-    def memory(self) -> tuple[int, int]:
-        """Address and length in bytes of the hull of the tensor, which the launch makes legal."""
-        span = sum((n - 1) * s for n, s in zip(self.tensor.shape, self.tensor.stride(), strict=True)) + 1
-        empty = any(n == 0 for n in self.tensor.shape)
-        return int(self.tensor.data_ptr()), 0 if empty else int(span) * int(self.tensor.element_size())
+        return _LAYOUT.pack(_MAGIC, self.view.address, *dims, *strides, *box, *steps, *flags)
 
     def __repr__(self) -> str:
         return (
@@ -146,9 +143,9 @@ class TensorMap:
             raise TensorMapError(
                 "element_strides must be 1 to 8 each", values={"element_strides": self.element_strides}
             )
-        if self.tensor.data_ptr() % 16:
+        if self.view.address % 16:
             raise TensorMapError(
-                "the tensor must start at a multiple of 16 bytes", values={"address": hex(self.tensor.data_ptr())}
+                "the tensor must start at a multiple of 16 bytes", values={"address": hex(self.view.address)}
             )
 
     def _check_box(self) -> None:
@@ -174,7 +171,7 @@ class TensorMap:
         size = _TYPES[self.dtype][1]
         steps = (size, *self.strides)
         extent = size + sum((n - 1) * s for n, s in zip(self.dims, steps, strict=True))
-        _, length = self.memory()
+        length = self.view.hull[1] - self.view.address
         if extent > length:
             raise TensorMapError(
                 "the tensor map reaches beyond its tensor", values={"bytes needed": int(extent), "bytes there": length}
@@ -188,3 +185,13 @@ def _type_name(dtype: str | int) -> str:
             f"dtype {dtype!r} is not an element type of tensor maps", remedy=f"use one of {list(_TYPES)}"
         )
     return name
+
+
+def _view(tensor: Any) -> View:
+    view = view_of(tensor)
+    if view is None:
+        raise TensorMapError(
+            f"a tensor map of {type(tensor).__name__}, which is no tensor",
+            remedy="pass a torch tensor or a numpy array",
+        )
+    return view

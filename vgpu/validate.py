@@ -12,7 +12,7 @@ from .ptx import Module
 _MAX_BLOCKS = 1 << 24
 # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
 _LIMITS = {"grid": (2**31 - 1, 65_535, 65_535), "block": (1024, 1024, 64), "cluster": (16, 16, 16)}
-_NUMBERS = {"dynamic_smem": (0, 2**31 - 1), "seed": (0, 2**64 - 1), "budget": (1, 2**63 - 1)}
+_NUMBERS = {"dynamic_smem": (0, 2**31 - 1), "device": (0, 1023), "seed": (0, 2**64 - 1), "budget": (1, 2**63 - 1)}
 _MAX_HOST_THREADS = 256
 
 
@@ -36,16 +36,7 @@ def extents(value: Any, name: str) -> list[int]:
     return out
 
 
-def check_request(
-    ptx: Any, names: dict[str, Any], numbers: dict[str, Any], lists: dict[str, Any], threads: Any
-) -> None:
-    """Checks the kinds of all arguments of a launch.
-
-    Raises:
-        LaunchError: names the argument and what it takes.
-    """
-    if not isinstance(ptx, str | Module):
-        raise LaunchError("ptx must be text or a parsed module", values={"type": type(ptx).__name__})
+def _check_words(names: dict[str, Any], numbers: dict[str, Any]) -> None:
     for name, value in names.items():
         if not isinstance(value, str):
             raise LaunchError(f"{name} must be a string", values={name: value})
@@ -53,11 +44,31 @@ def check_request(
         lo, hi = _NUMBERS[name]
         if not whole(value) or not lo <= value <= hi:
             raise LaunchError(f"{name} must be a whole number from {lo} to {hi}", values={name: value})
+
+
+def check_settings(names: dict[str, Any], numbers: dict[str, Any], threads: Any) -> None:
+    """Checks the kinds of the arguments that all grids share.
+
+    Raises:
+        LaunchError: names the argument and what it takes.
+    """
+    _check_words(names, numbers)
+    if threads is not None and (not whole(threads) or not 1 <= threads <= _MAX_HOST_THREADS):
+        raise LaunchError(f"threads must be 1 to {_MAX_HOST_THREADS}", values={"threads": threads})
+
+
+def check_request(ptx: Any, names: dict[str, Any], numbers: dict[str, Any], lists: dict[str, Any]) -> None:
+    """Checks the kinds of the arguments of one grid.
+
+    Raises:
+        LaunchError: names the argument and what it takes.
+    """
+    if not isinstance(ptx, str | Module):
+        raise LaunchError("ptx must be text or a parsed module", values={"type": type(ptx).__name__})
+    _check_words(names, numbers)
     for name, value in lists.items():
         if isinstance(value, str | bytes) or not isinstance(value, Sequence):
             raise LaunchError(f"{name} must be a sequence", values={"type": type(value).__name__})
-    if threads is not None and (not whole(threads) or not 1 <= threads <= _MAX_HOST_THREADS):
-        raise LaunchError(f"threads must be 1 to {_MAX_HOST_THREADS}", values={"threads": threads})
 
 
 def check_blocks(grid: Sequence[int], cluster: Sequence[int]) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import torch
 
 from tilewright import knobs, vgpu
-from tilewright.lowering import Artifact, KernelLaunch, Parameter, PointerParameter, ScalarParameter
+from tilewright.lowering import Artifact, KernelLaunch, Parameter, PointerParameter, ScalarParameter, line_map
 
-from ..context import counters, current_recording
+from ..context import counters, current_gathering, current_recording
 from ..entry import Launcher, split
 from ..errors import VirtualGpuFault
 from ..signature import Signature
@@ -53,26 +55,75 @@ class VgpuDevice:
         grid = _evaluate(launch.grid, values)
         if 0 in grid:
             return
-        counters.add("launches")
-        recording = current_recording() if self.reports is None else None
-        asked = (recording.mode, dict(recording.options)) if recording is not None else (None, {})
-        report = vgpu.launch(
+        gathering = current_gathering()
+        options = dict(self.options)
+        one = vgpu.Launch(
             module,
             launch.kernel,
             grid,
             _evaluate(launch.block, values),
             [_argument(parameter, objects, values) for parameter in launch.parameters],
-            dynamic_smem=launch.dynamic_shared.evaluate_in(values),
-            cluster=launch.cluster,
-            target=artifact.target.name,
-            mode=self.mode or asked[0] or knobs.VGPU_MODE.text() or "eager",
-            **{**dict(self.options), **asked[1]},
+            gathering.device if gathering else 0,
+            launch.dynamic_shared.evaluate_in(values),
+            launch.cluster,
+            gathering.memory if gathering else options.pop("memory", ()),
         )
-        reports = self.reports if recording is None else recording.reports
-        if reports is not None:
-            reports.append(report)
-        elif not report.ok:
-            raise VirtualGpuFault.from_report(launch.kernel, report, tuple(report.findings))
+        if gathering is not None:
+            gathering.grids.append(one)
+        else:
+            run_grids(artifact, [one], self.mode, options, self.reports)
+
+
+def run_grids(
+    artifact: Artifact,
+    grids: Sequence[vgpu.Launch],
+    mode: str | None = None,
+    options: Mapping[str, Any] = MappingProxyType({}),
+    reports: list[Any] | None = None,
+) -> None:
+    """Run grids of an artifact at once; what the kernels print goes to stdout, unless the report is kept.
+
+    Args:
+        artifact: what the grids were launched from.
+        grids: what to run.
+        mode: scheduling mode; None reads the recording, then the knob ``TILEWRIGHT_VGPU_MODE``.
+        options: further keyword arguments of ``vgpu.launch_many``.
+        reports: receives the report; None gives it to the recording, if there is one.
+
+    Raises:
+        VirtualGpuFault: there are findings, and nobody receives the report.
+    """
+    counters.add("launches", len(grids))
+    recording = current_recording() if reports is None else None
+    asked = dict(recording.options) if recording is not None else {}
+    chosen = mode or (recording.mode if recording is not None else None) or knobs.VGPU_MODE.text() or "eager"
+    report = vgpu.launch_many(grids, target=artifact.target.name, mode=chosen, **{**options, **asked})
+    report = _with_cuda_lines(report, artifact)
+    receiver = reports if recording is None else recording.reports
+    if receiver is not None:
+        receiver.append(report)
+        return
+    if report.output:
+        sys.stdout.write(report.output)
+    if not report.ok:
+        raise VirtualGpuFault.from_report(report.kernel, report, tuple(report.findings))
+
+
+def _with_cuda_lines(report: vgpu.Report, artifact: Artifact) -> vgpu.Report:
+    """The report with the lines of the generated CUDA in its findings."""
+    if report.ok:
+        return report
+    lines = line_map(artifact)
+
+    def cuda(ptx_line: int) -> int:
+        record = lines.of_ptx(ptx_line)
+        return record.cuda if record is not None else 0
+
+    findings = [
+        replace(f, cuda_line=cuda(f.ptx_line), other=f.other and replace(f.other, cuda_line=cuda(f.other.ptx_line)))
+        for f in report.findings
+    ]
+    return replace(report, findings=tuple(findings))
 
 
 def _evaluate(expressions: Sequence[Any], values: Mapping[str, Any]) -> tuple[int, ...]:

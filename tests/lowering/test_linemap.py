@@ -1,15 +1,15 @@
 """The line map leads from CUDA, PTX and SASS to the lines of the kernel, also for code of TileLang's macros."""
 
-import inspect
+from pathlib import Path
 
 import pytest
 
-from tilewright.dsl import Program, Target
+from tilewright.dsl import Program, Target, kernel
 from tilewright.dsl import language as T
 from tilewright.errors import SourceSpan
 from tilewright.lowering import line_map, lower
 from tilewright.lowering.linemap import LineRecord, cuda_places
-from tilewright.lowering.spans import Operation, operations, retarget, with_line_directives
+from tilewright.lowering.spans import Operation, Statement, operations, retarget, with_line_directives, with_places
 from tilewright.lowering.toolchain import tilelang_folder
 
 
@@ -45,8 +45,8 @@ def two_gemms():
 
 
 def line_of(comment):
-    source, start = inspect.getsourcelines(two_gemms)
-    return start + next(i for i, line in enumerate(source) if line.rstrip().endswith(f"# {comment}"))
+    source = Path(__file__).read_text().splitlines()
+    return next(i for i, line in enumerate(source, 1) if line.rstrip().endswith(f"# {comment}"))
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +121,55 @@ def test_macro_code_is_told_apart_by_buffers():
         '#line 5 "k.py"',
         '#line 20 "k.py"',
     ]
+
+
+@kernel
+def guarded(n=100):
+    @T.prim_func
+    def main(x: T.Tensor((n,), "float32"), row: T.int32, y: T.Tensor((2, n), "float32")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((128,), "float32")
+            t = T.get_thread_binding()
+            tile[t] = 1.0
+            if t < n:
+                tile[t] = x[t]  # staged
+            T.sync_threads()  # barrier
+            if t < n:
+                y[row, t] = tile[127 - t]  # behind a guard
+
+    return main
+
+
+def test_barriers_and_guarded_stores_have_their_own_line():
+    artifact = lower(guarded.bind(), target=Target("sm_80"))
+    lines = line_map(artifact)
+    texts = artifact.ptx.split("\n")
+    for opcode, marker in (("bar.sync", "barrier"), ("st.global", "behind a guard")):
+        found = {lines.of_ptx(n).python.line for n, text in enumerate(texts, 1) if text.strip().startswith(opcode)}
+        assert line_of(marker) in found
+
+
+def test_lost_places_lie_between_their_neighbours():
+    cuda = """#line 3 "k.py"
+a[0] = 1;
+__syncthreads();
+#line 9 "k.py"
+f();
+if (t < n) {
+b[i] = a[0];
+}
+if (t < n) {
+a[i] = 2;
+}
+__syncthreads();"""
+    known = (
+        Statement("", SourceSpan("k.py", 5)),
+        Statement("b", SourceSpan("k.py", 12)),
+        Statement("a", SourceSpan("k.py", 3)),
+    )
+    assert with_places(cuda, known) == cuda.replace(
+        "__syncthreads();\n#line 9", '#line 5 "k.py"\n__syncthreads();\n#line 9'
+    ).replace("b[i]", '#line 12 "k.py"\nb[i]')
 
 
 def test_record_of_an_unknown_line(program):

@@ -13,7 +13,7 @@ from tilewright import knobs
 from tilewright.cli import choice_of, subject_of
 from tilewright.cli.main import COMMANDS
 
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/layout.md", "docs/knobs.md"]
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/layout.md", "docs/knobs.md", "docs/sanitizers.md"]
 _PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]*)`")
 _LINK = re.compile(r"\]\(([^)#:]+)\)")
 # written by a command, so absent from a fresh clone

@@ -109,7 +109,7 @@ def test_a_result_that_is_wrong_in_every_mode_is_found_by_verify():
 
 def test_a_kernel_that_never_ends_is_given_up_after_its_budget():
     kernel = compile(reverse_blocks.bind(), target="sm_80")
-    endless = kernel.with_ptx(kernel.ptx.replace("\tret;", "AGAIN:\n\tbra AGAIN;\n\tret;"))
+    endless = kernel.with_ptx(kernel.ptx.replace("\tret;", "AGAIN:\n\tadd.s32 %r1, %r1, 1;\n\tbra AGAIN;\n\tret;"))
     report = check(endless, torch.randn(256), torch.zeros(256), modes=("eager",), budget=5000)
     assert [f.kind for f in report.findings] == ["runaway"]
     assert "5000 warp instructions" in report.findings[0].message

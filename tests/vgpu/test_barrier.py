@@ -81,6 +81,34 @@ def test_divergent_barrier(make_kernel):
     assert f"lanes 0x55555555 at PTX line {line_of(ptx, 'bar.sync	0')}" in report.findings[0].message
 
 
+def test_a_barrier_that_some_lanes_go_around(make_kernel):
+    body = "setp.ge.u32 %p1, %t, 40; @%p1 bra AROUND;\nbar.sync 0;\nAROUND: add.u32 %r0, %t, 1; {more}"
+    for more in ("", "bar.sync 1, 64;"):
+        ptx = make_kernel(body.format(more=more), 0)
+        report = vgpu.launch(ptx, "k", 1, 64, [], target="sm_80")
+        found = [f for f in report.findings if f.kind == "barrier"]
+        if more:  # warp 1 never completes barrier 1 while its lanes 0-7 stand in front of barrier 0
+            assert {f.kind for f in report.findings} == {"deadlock"}
+            continue
+        (finding,) = found
+        assert finding.ptx_line == line_of(ptx, "bar.sync 0")
+        assert "lanes 0xff of the warp wait here, lanes 0xffffff00 go on without it" in finding.message
+        assert finding.warp == 1
+
+
+def test_lanes_that_jump_to_the_end_leave(launch_body):
+    report = launch_body("setp.ge.u32 %p1, %t, 50; @%p1 bra OUT; bar.sync 0; add.u32 %r0, %t, 1; OUT:", [], block=64)
+    assert report.ok, str(report)
+
+
+def test_lanes_that_come_later_to_the_same_barrier(launch_body):
+    body = """setp.ge.u32 %p1, %t, 40; @%p1 bra FAR;
+    JOIN: bar.sync 0; ret;
+    FAR: add.u32 %r0, %t, 1; bra JOIN;"""
+    report = launch_body(body, [], block=64)
+    assert report.ok, str(report)
+
+
 def test_wrong_counts(launch_body):
     assert "not a positive multiple of 32" in launch_body("bar.sync 0, 33;", []).findings[0].message
     assert "a block has 16" in launch_body("mov.u32 %r0, 16; bar.sync %r0;", []).findings[0].message

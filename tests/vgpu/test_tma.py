@@ -444,6 +444,22 @@ def test_the_tensor_must_be_aligned():
         TensorMap(torch.zeros(65)[1:], "float32", (64,), (), (16,), (1,))
 
 
+def test_the_tensor_may_be_a_numpy_array():
+    values = np.random.default_rng(5).integers(0, 255, 32 * 32 + 4, np.uint8)
+    array = values[-values.ctypes.data % 16 :][: 31 * 32].reshape(31, 32)
+    out = np.zeros(16 * 8, np.uint8)
+    tensor_map = TensorMap(array, "uint8", (32, 31), (32,), (16, 8), (1, 1))
+    ptx = tensor_kernel(2, load_core(2)).replace(READ_ALL, f"mov.u32 %n, {out.size};\n{READ_ALL}")
+    report = launch(ptx, "k", 1, 128, [tensor_map, out, out.size, 0, 16, 4], target="sm_90a")
+    assert report.ok, str(report)
+    np.testing.assert_array_equal(out.reshape(8, 16), array[4:12, 16:])
+
+
+def test_a_tensor_map_of_no_tensor():
+    with pytest.raises(TensorMapError, match="a tensor map of list, which is no tensor"):
+        TensorMap([1, 2, 3], "float32", (64,), (), (16,), (1,))
+
+
 @pytest.mark.parametrize("modifier", [".im2col", ".tile::gather4"])
 def test_refused_spellings(modifier):
     with pytest.raises(UnsupportedInstruction, match=r"has (unsupported modifier|\d operands)"):

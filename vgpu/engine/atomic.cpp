@@ -110,10 +110,15 @@ Step atomic(Warp& w, const Instr& i, Mask m) {
     for (Mask left = m; left; left &= left - 1) {
       const int l = __builtin_ctz(left);
       const auto operand = static_cast<Bits>(b[l]);
-      d[l] = update<Bits>(p.at[l] + k * sizeof(Bits), [&](Bits old) { return Op::f(old, operand); });
+      d[l] = update<Bits>(p.at[l] + k * sizeof(Bits), [&](Bits old) {
+        const Bits now = Op::f(old, operand);
+        w.wrote |= now != old;
+        return now;
+      });
     }
   }
   if (w.block->observer) observed_atomic(w, i, m, p);
+  w.looked_at = p.at[__builtin_ctz(m)];
   w.block->notify();
   return Step::next;
 }
@@ -133,9 +138,11 @@ Step cas(Warp& w, const Instr& i, Mask m) {
     Bits expected = static_cast<Bits>(b[l]);
     __atomic_compare_exchange_n(reinterpret_cast<Bits*>(p.at[l]), &expected, static_cast<Bits>(c[l]), false,
                                 __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    w.wrote |= expected == static_cast<Bits>(b[l]) && b[l] != c[l];
     d[l] = expected;
   }
   if (w.block->observer) observed_atomic(w, i, m, p);
+  w.looked_at = p.at[__builtin_ctz(m)];
   w.block->notify();
   return Step::next;
 }

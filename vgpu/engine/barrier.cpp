@@ -33,6 +33,34 @@ void write_result(Block& b, const Arrival& a, const NamedBarrier& bar) {
   w.set_pred(a.instr->ops[0], value ? kFull : 0, a.lanes);
 }
 
+// Lanes that leave at once may be missing at an aligned barrier: CUDA C lets threads return early.
+bool leaves(const Warp& w, const Path& p) {
+  const Instr* i = &w.launch().program->code[p.pc];
+  for (int k = 0; k < 4 && i->run == op_bra && i->guard < 0; ++k) i = &w.launch().program->code[static_cast<size_t>(i->imm[0])];
+  const std::string& name = registry().names()[i->handler];
+  return i->guard < 0 && (name == "ret" || name == "exit");
+}
+
+Mask lanes_elsewhere(const Warp& w, Mask here) {
+  Mask out = 0;
+  for (const Path& p : w.paths)
+    if (p.state != Path::State::held && !leaves(w, p)) out |= p.mask & ~here;
+  return out;
+}
+
+// Lanes that were on their way elsewhere and never came.
+void check_absent(Block& b, const NamedBarrier& bar) {
+  for (const Arrival& x : bar.arrivals) {
+    Mask absent = x.elsewhere;
+    for (const Arrival& y : bar.arrivals)
+      if (x.warp == y.warp) absent &= ~y.lanes;
+    if (!absent) continue;
+    report(b.warps[x.warp], *x.instr, Kind::barrier, x.lanes,
+           "divergent barrier: lanes " + hex(x.lanes) + " of the warp wait here, lanes " + hex(absent) + " go on without it");
+    return;
+  }
+}
+
 // Lanes of one warp must reach an aligned barrier by the same instruction.
 void check_divergence(Block& b, const NamedBarrier& bar) {
   for (const Arrival& x : bar.arrivals)
@@ -66,6 +94,7 @@ bool complete(const Block& b, const NamedBarrier& bar) {
 // Lets everyone go on; the last arrival itself is not held yet, so releasing it changes nothing.
 void finish(Block& b, NamedBarrier& bar) {
   check_divergence(b, bar);
+  check_absent(b, bar);
   observe_barrier_done(b, static_cast<uint32_t>(&bar - b.barriers), bar);
   const NamedBarrier done = std::move(bar);
   bar = NamedBarrier{};
@@ -104,7 +133,8 @@ Step op_bar(Warp& w, const Instr& i, Mask m) {
   if (whole) bar.arrived += 32;
   else bar.divided = true;
   if (reduces) bar.count += static_cast<uint32_t>(__builtin_popcount(w.pred(i.ops[first + 1 + (counted ? 1 : 0)]) & m));
-  bar.arrivals.push_back({w.index, m, &i, !arrives, whole});
+  const bool partial = i.imm[0] && !whole;
+  bar.arrivals.push_back({w.index, m, &i, !arrives, whole, partial ? lanes_elsewhere(w, m) : 0});
   observe_barrier_arrive(w, id);
   if (!complete(*w.block, bar)) {
     w.wait_on = {kBar, id, expected};

@@ -3,6 +3,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <array>
 
 #include "interpret.h"
 #include "observe.h"
@@ -42,13 +43,11 @@ std::shared_ptr<Program> make_program(const py::buffer& code, const py::bytes& w
 struct Request {
   std::shared_ptr<Program> program;
   uint32_t entry;
-  std::vector<uint32_t> grid, block, cluster;
+  std::array<uint32_t, 3> grid, block, cluster;
   std::string params;
   uint32_t static_shared, dynamic_shared, local;
   std::vector<std::tuple<uint64_t, uint64_t, std::string, bool>> ranges;
-  int mode;
-  uint64_t seed, budget;
-  uint32_t threads, watch;
+  uint32_t device;
 };
 
 // Module variables get fresh memory for every launch.
@@ -78,45 +77,27 @@ void place_workspace(Launch& launch) {
   launch.ranges.push_back({launch.workspace, launch.workspace + kBytes, "the grid workspace", true});
 }
 
-// Ranges that overlap are views of one allocation: their union is legal.
-void sort_ranges(std::vector<Range>& ranges) {
-  std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return a.lo < b.lo; });
-  std::vector<Range> out;
-  for (Range& r : ranges) {
-    if (r.hi <= r.lo) continue;
-    if (!out.empty() && r.lo < out.back().hi) {
-      out.back().hi = std::max(out.back().hi, r.hi);
-      out.back().writable &= r.writable;
-      if (out.back().name.find(r.name) == std::string::npos) out.back().name += ", " + r.name;
-    } else {
-      out.push_back(std::move(r));
-    }
-  }
-  ranges = std::move(out);
-}
-
-void prepare(const Request& q, Launch& launch) {
+void prepare(const Request& q, Run& run) {
+  Launch& launch = run.launches.emplace_back();
+  launch.run = &run;
+  launch.index = static_cast<uint32_t>(run.launches.size() - 1);
+  launch.device = q.device;
   launch.program = q.program.get();
   launch.entry = q.entry;
   std::copy_n(q.grid.begin(), 3, launch.grid);
   std::copy_n(q.block.begin(), 3, launch.block);
   std::copy_n(q.cluster.begin(), 3, launch.cluster);
-  launch.threads = q.threads;
+  if (launch.index) launch.first_unit = run.launches[launch.index - 1].first_unit + run.launches[launch.index - 1].units();
   launch.shared_bytes = q.static_shared + q.dynamic_shared;
   launch.dynamic_bytes = q.dynamic_shared;
   launch.local_bytes = q.local;
-  launch.mode = static_cast<Mode>(q.mode);
-  launch.seed = q.seed;
-  launch.budget = q.budget;
   launch.tracked = q.program->may_read_undefined;
   launch.params.assign(q.params.begin(), q.params.end());
   for (const auto& [lo, hi, name, writable] : q.ranges) launch.ranges.push_back({lo, hi, name, writable});
   const std::vector<uint64_t> address = place_variables(*q.program, launch);
   place_workspace(launch);
   sort_ranges(launch.ranges);
-  launch.watch = q.watch;
-  if (q.watch & kWatchRaces) launch.shadow = std::make_shared<GlobalShadow>(launch);
-  if (q.watch & ~kWatchRaces) launch.tallies = std::make_shared<std::vector<Tally>>(q.program->code.size());
+  if (run.watch & ~kWatchRaces) launch.tallies = std::make_shared<std::vector<Tally>>(q.program->code.size());
   for (const Constant& c : q.program->constants)
     launch.constants.push_back(static_cast<uint64_t>(c.value) +
                                (c.kind == ConstantKind::variable ? address[c.variable] : 0));
@@ -126,7 +107,7 @@ py::tuple triple(const uint32_t* v) { return py::make_tuple(v[0], v[1], v[2]); }
 
 py::object other_site(const Site& s) {
   if (s.line == 0) return py::none();
-  return py::make_tuple(triple(s.block), s.warp, s.lane, s.line);
+  return py::make_tuple(triple(s.block), s.warp, s.lane, s.line, s.launch);
 }
 
 // (PTX line, traits, counters...) of every instruction that ran.
@@ -143,24 +124,34 @@ py::list rows(const Launch& l) {
   return out;
 }
 
-py::tuple launch(const std::shared_ptr<Program>& program, uint32_t entry, std::vector<uint32_t> grid,
-                 std::vector<uint32_t> block, std::vector<uint32_t> cluster, const py::bytes& params,
-                 uint32_t static_shared, uint32_t dynamic_shared, uint32_t local,
-                 std::vector<std::tuple<uint64_t, uint64_t, std::string, bool>> ranges, int mode, uint64_t seed,
-                 uint64_t budget, uint32_t threads, uint32_t watch) {
-  const Request q{program, entry, std::move(grid), std::move(block), std::move(cluster), std::string(params),
-                  static_shared, dynamic_shared, local, std::move(ranges), mode, seed, budget, threads, watch};
-  Launch l;
+py::tuple launch(const std::vector<py::object>& requests, int mode, uint64_t seed, uint64_t budget, uint32_t threads,
+                 uint32_t watch) {
+  std::vector<Request> wanted;
+  for (const py::object& object : requests) {
+    const auto t = py::cast<py::tuple>(object);
+    const auto three = [&](size_t k) { return t[k].cast<std::array<uint32_t, 3>>(); };
+    wanted.push_back({t[0].cast<std::shared_ptr<Program>>(), t[1].cast<uint32_t>(), three(2), three(3), three(4),
+                      t[5].cast<std::string>(), t[6].cast<uint32_t>(), t[7].cast<uint32_t>(), t[8].cast<uint32_t>(),
+                      t[9].cast<decltype(Request::ranges)>(), t[10].cast<uint32_t>()});
+  }
+  Run run;
   {
     const py::gil_scoped_release release;
-    prepare(q, l);
-    run_grid(l);
+    run.mode = static_cast<Mode>(mode);
+    run.seed = seed;
+    run.budget = budget;
+    run.threads = threads;
+    run.watch = watch;
+    for (const Request& q : wanted) prepare(q, run);
+    if (watch & kWatchRaces) run.shadow = std::make_shared<GlobalShadow>(run);
+    run_grids(run);
   }
-  py::list findings;
-  for (const Finding& f : l.findings)
+  py::list findings, counts;
+  for (const Finding& f : run.findings)
     findings.append(py::make_tuple(static_cast<int>(f.kind), f.message, triple(f.block), f.warp, f.lane, f.line, f.count,
-                                   other_site(f.other)));
-  return py::make_tuple(findings, l.instructions.load(), py::bytes(l.output), l.stop.load(), rows(l));
+                                   other_site(f.other), f.launch));
+  for (const Launch& l : run.launches) counts.append(rows(l));
+  return py::make_tuple(findings, run.instructions.load(), py::bytes(run.output), counts);
 }
 
 }  // namespace

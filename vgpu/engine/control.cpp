@@ -194,8 +194,10 @@ Step op_printf(Warp& w, const Instr& i, Mask m) {
     all += format(w, l, text, read_local<uint64_t>(w, l, i.imm[2]));
     if (i.imm[0] >= 0) std::memset(local_piece(w, l, i.imm[0]), 0, 4);
   }
-  const std::lock_guard<std::mutex> lock(w.launch().mutex);
-  if (w.launch().output.size() < (1u << 20)) w.launch().output += all;
+  w.wrote = true;
+  Run& run = *w.launch().run;
+  const std::lock_guard<std::mutex> lock(run.mutex);
+  if (run.output.size() < (1u << 20)) run.output += all;
   return Step::next;
 }
 

@@ -1,5 +1,6 @@
 // The report of a deadlock: who waits for what, and which arrival is missing.
 #include <algorithm>
+#include <cstring>
 
 #include "interpret.h"
 #include "mbarrier.h"
@@ -11,6 +12,7 @@ namespace {
 constexpr size_t kMaxGroups = 5, kMaxNames = 6;
 
 const Instr& instr_of(const Block& b, const Path& p) {
+  if (p.wait.what == kSpin && p.wait.detail) return *reinterpret_cast<const Instr*>(p.wait.detail);
   return b.launch->program->code[p.state == Path::State::held ? p.pc - 1 : p.pc];
 }
 
@@ -57,7 +59,17 @@ std::string whereabouts(const Block& b, const Warp& w) {
   const Path& p = w.paths.front();
   const std::string line = std::to_string(instr_of(b, p).line);
   if (!*p.wait.what) return "is at PTX line " + line;
+  if (p.wait.what == kSpin) return "waits at PTX line " + line + " for memory";
   return "waits at PTX line " + line + " for " + p.wait.what + " " + hex(p.wait.where);
+}
+
+std::string spin_text(const Block& b, const Waiters& g) {
+  const std::string line = std::to_string(g.instr->line);
+  if (!g.wait.where) return " in a loop at PTX line " + line + " that reads no memory and never ends";
+  const auto* at = reinterpret_cast<const uint8_t*>(g.wait.where);
+  uint32_t value = 0;
+  std::memcpy(&value, at, reinterpret_cast<uint64_t>(at) % 4 ? 1 : 4);
+  return " at PTX line " + line + " for a write to " + place_text(b, at) + ", which holds " + std::to_string(value);
 }
 
 std::string missing_warps(const Block& b, const NamedBarrier& bar) {
@@ -108,8 +120,14 @@ std::string mbarrier_text(Block& b, const Wait& wait) {
   const auto address = static_cast<uint32_t>(wait.where);
   Block& owner = *shared_owner(b, address);
   const uint32_t offset = address & kSharedOffset;
+  const MBarrierLog& log = owner.mbarrier_logs[offset];
+  const std::string bytes = log.announcer && log.announced != log.transferred
+                                ? "; " + std::to_string(log.announced) + " bytes announced, at last at PTX line " +
+                                      std::to_string(log.announcer->line) + ", and " +
+                                      std::to_string(log.transferred) + " transferred"
+                                : "";
   return "mbarrier at shared " + hex(wait.where) + " parity " + std::to_string(wait.detail & 1) + " (" +
-         mbarrier_state(owner, offset) + "; " + arrival_text(owner, owner.mbarrier_logs[offset]) + ")";
+         mbarrier_state(owner, offset) + "; " + arrival_text(owner, log) + bytes + ")";
 }
 
 std::string describe(Block& b, const Waiters& g) {
@@ -123,7 +141,9 @@ std::string describe(Block& b, const Waiters& g) {
   }
   std::string text = range_text(warps);
   if (!alike || lanes != kFull) text += " lanes " + hex(lanes);
-  text += std::string(g.warps.size() == 1 ? " waits" : " wait") + " at PTX line " + std::to_string(g.instr->line) +
+  text += g.warps.size() == 1 ? " waits" : " wait";
+  if (g.wait.what == kSpin) return text + spin_text(b, g);
+  text += " at PTX line " + std::to_string(g.instr->line) +
           " for ";
   const std::string what = g.wait.what;
   if (what == "mbarrier") return text + mbarrier_text(b, g.wait);
@@ -136,14 +156,42 @@ std::string describe(Block& b, const Waiters& g) {
 
 }  // namespace
 
-void report_deadlock(Block& b) {
+std::string waiting_text(Block& b) {
   const std::vector<Waiters> groups = group(b);
-  if (groups.empty()) return;
-  std::string text = "deadlock:";
+  std::string text;
   for (size_t k = 0; k < std::min(groups.size(), kMaxGroups); ++k)
-    text += (k ? "; " : " ") + describe(b, groups[k]);
+    text += (k ? "; " : "") + describe(b, groups[k]);
   if (groups.size() > kMaxGroups) text += "; and " + std::to_string(groups.size() - kMaxGroups) + " more";
-  report_block(b, groups.front().instr, Kind::deadlock, text);
+  return text;
+}
+
+Site wait_cause(Block& b) {
+  for (const Warp& w : b.warps)
+    for (const Path& p : w.paths) {
+      if (std::strcmp(p.wait.what, "mbarrier") != 0) continue;
+      const auto address = static_cast<uint32_t>(p.wait.where);
+      const Block& owner = *shared_owner(b, address);
+      const auto it = owner.mbarrier_logs.find(address & kSharedOffset);
+      if (it != owner.mbarrier_logs.end() && it->second.announced != it->second.transferred)
+        return announcement(owner, address & kSharedOffset);
+    }
+  return {};
+}
+
+Site first_wait(const Block& b) {
+  Site s;
+  for (const Warp& w : b.warps) {
+    if (w.paths.empty()) continue;
+    s.block[0] = b.x;
+    s.block[1] = b.y;
+    s.block[2] = b.z;
+    s.warp = static_cast<int32_t>(w.index);
+    s.lane = w.first_lane(w.paths.front().mask);
+    s.line = instr_of(b, w.paths.front()).line;
+    s.launch = b.launch->index;
+    break;
+  }
+  return s;
 }
 
 }  // namespace tilewright::vgpu

@@ -13,14 +13,21 @@ bool warp_done(const Warp& w);
 void leave(Warp& w, Mask lanes);
 // Readies the held paths of `lanes` that wait for `what`.
 void release(Warp& w, Mask lanes, const char* what);
-// Runs every block of the grid over the host threads.
-void run_grid(Launch& launch);
+// Runs one instruction of the path that comes next; nullptr: nothing ready.
+const Instr* step_warp(Warp& w);
+// Runs every block of all grids over the host threads.
+void run_grids(Run& run);
 // Lanes that left the kernel are not waited for (barrier.cpp): barriers of the block, and of the warp.
 void recheck_barriers(Block& b);
 void recheck_warp(Warp& w);
 void recheck_cluster(Block& b);
-// Reports what every path of a stuck block waits for (deadlock.cpp).
-void report_deadlock(Block& b);
+// What the paths of a block wait for, and the first of them (deadlock.cpp).
+std::string waiting_text(Block& b);
+Site first_wait(const Block& b);
+Site wait_cause(Block& b);  // who announced bytes that do not come
+// Wait::what of a path in a loop that repeats itself. `where`: host address that the loop reads, 0 = none; `detail`:
+// the instruction that reads it.
+inline constexpr char kSpin[] = "memory";
 
 Step op_bra(Warp& w, const Instr& i, Mask m);
 

@@ -67,7 +67,8 @@ struct Frame {
 struct Path {
   uint32_t pc = 0;
   Mask mask = 0;
-  enum class State : uint8_t { ready, retry, held } state = State::ready;
+  // spinning: in a loop that repeats itself until memory changes; the unit wakes it (unit.cpp).
+  enum class State : uint8_t { ready, retry, held, spinning } state = State::ready;
   uint64_t event = 0;  // Block::event when it parked
   Wait wait;
   std::vector<Frame> frames;
@@ -109,6 +110,8 @@ struct Warp {
   std::vector<Path> paths;
   size_t current = 0;  // path being run
   bool yielded = false;
+  bool wrote = false;               // an atomic changed memory, or text was printed (spin.cpp resets it)
+  const uint8_t* looked_at = nullptr;  // where the last load or atomic of the warp read
   uint32_t merges = 0;  // how often paths met
   uint64_t lead = 0;   // instructions run since another path of the warp had its turn
   uint64_t cluster_token[kLanes] = {};  // phase of the cluster barrier at each lane's arrival
@@ -153,6 +156,7 @@ struct Arrival {
   const Instr* instr;
   bool waits;
   bool whole;  // all threads of the warp at once
+  Mask elsewhere;  // other lanes of the warp, in front of other instructions
 };
 
 // Who arrived on an mbarrier, for deadlock reports.
@@ -165,6 +169,10 @@ struct MBarrierArrival {
 struct MBarrierLog {
   uint64_t phase = 0;
   std::vector<MBarrierArrival> arrivals;  // one a warp
+  int64_t announced = 0, transferred = 0;  // bytes, in this phase
+  const Instr* announcer = nullptr;        // the last of this phase
+  uint32_t rank = 0, warp = 0;
+  int lane = 0;
 };
 
 // Barrier 0..15 of a block.
@@ -209,9 +217,12 @@ struct Site {
   uint32_t block[3] = {};
   int32_t warp = -1, lane = -1;
   uint32_t line = 0;  // 0: none
+  uint32_t launch = 0;
 };
 void report_pair(Warp& w, const Instr& i, Kind kind, Mask lanes, const std::string& message, const Site& other);
 void report_block(Block& b, const Instr* i, Kind kind, const std::string& message);
+// About what the lane at `site` waits for, and another one that waits.
+void report_wait(Block& b, const Site& site, Kind kind, const std::string& message, const Site& other);
 std::string hex(uint64_t value);
 
 // --- global memory --------------------------------------------------------------------------------------------

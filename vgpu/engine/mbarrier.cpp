@@ -57,7 +57,10 @@ bool settle(Block& owner, uint32_t address, MBarrier b) {
   }
   store(owner, address, b);
   if (complete) {
-    ++owner.mbarrier_logs[address & kSharedOffset].phase;
+    MBarrierLog& log = owner.mbarrier_logs[address & kSharedOffset];
+    ++log.phase;
+    log.announced = log.transferred = 0;
+    log.announcer = nullptr;
     observe_mbarrier_phase(owner, address);
     wake(owner);
   }
@@ -125,6 +128,15 @@ void log_arrival(Warp& w, const Instr& i, Block& owner, uint32_t address, uint32
   log.arrivals.push_back({w.block->rank, w.index, &i, log.phase, count});
 }
 
+void log_announcement(Warp& w, const Instr& i, int lane, uint32_t address, int64_t bytes) {
+  MBarrierLog& log = shared_owner(*w.block, address)->mbarrier_logs[address & kSharedOffset];
+  log.announced += bytes;
+  log.announcer = &i;
+  log.rank = w.block->rank;
+  log.warp = w.index;
+  log.lane = lane;
+}
+
 // imm: generic, expect_tx, noComplete, drop, has state operand, offset, base bytes. ops: [state], address, [number].
 // With expect_tx the number is bytes, else the count of arrivals.
 Step arrive(Warp& w, const Instr& i, Mask m) {
@@ -147,6 +159,7 @@ Step arrive(Warp& w, const Instr& i, Mask m) {
       b.expected -= std::min(b.expected, expect ? 1u : number);
       store(owner, address, b);
     }
+    if (expect) log_announcement(w, i, lane, address, number);
     if (expect) mbarrier_add_tx(*w.block, i, address, number);
     const bool completed = mbarrier_arrive(*w.block, i, address, expect ? 1 : number);
     if (completed) last = ~0u;
@@ -158,7 +171,9 @@ Step arrive(Warp& w, const Instr& i, Mask m) {
 // imm: generic, sign, offset, base bytes. ops: address, bytes.
 Step change_tx(Warp& w, const Instr& i, Mask m) {
   return for_barriers(w, i, m, i.ops[0], i.imm + 2, [&](int lane, uint32_t address) {
-    mbarrier_add_tx(*w.block, i, address, i.imm[1] * int64_t{w.r32(i.ops[1])[lane]});
+    const int64_t bytes = i.imm[1] * int64_t{w.r32(i.ops[1])[lane]};
+    if (bytes > 0) log_announcement(w, i, lane, address, bytes);
+    mbarrier_add_tx(*w.block, i, address, bytes);
   });
 }
 
@@ -284,19 +299,38 @@ void mbarrier_add_tx(Block& from, const Instr& i, uint32_t address, int64_t byte
   }
   b.tx = static_cast<int32_t>(sum);
   if (bytes < 0) {
+    owner.mbarrier_logs[address & kSharedOffset].transferred -= bytes;
     settle(owner, address, b);
   } else {
     store(owner, address, b);
   }
 }
 
+Site announcement(const Block& b, uint32_t offset) {
+  Site s;
+  const auto it = b.mbarrier_logs.find(offset);
+  if (it == b.mbarrier_logs.end() || !it->second.announcer) return s;
+  const MBarrierLog& log = it->second;
+  const Block& from = *b.cluster[log.rank];
+  s.block[0] = from.x;
+  s.block[1] = from.y;
+  s.block[2] = from.z;
+  s.warp = static_cast<int32_t>(log.warp);
+  s.lane = log.lane;
+  s.line = log.announcer->line;
+  s.launch = b.launch->index;
+  return s;
+}
+
 void mbarrier_exit_check(Block& b) {
   for (const auto& [offset, init] : b.mbarriers) {
     const MBarrier state = load(b, offset);
     if (state.tx == 0) continue;
-    report_block(b, init, Kind::unfinished_work,
-                 "mbarrier at shared " + hex(offset) + " is left with tx-count " + std::to_string(state.tx) +
-                     ": the bytes expected and the bytes transferred differ");
+    const Site site = announcement(b, offset);
+    const std::string text = "mbarrier at shared " + hex(offset) + " is left with tx-count " + std::to_string(state.tx) +
+                             ": the bytes expected and the bytes transferred differ";
+    if (site.line) report_wait(b, site, Kind::unfinished_work, text, {});
+    else report_block(b, init, Kind::unfinished_work, text);
   }
 }
 

@@ -58,6 +58,7 @@ Step load(Warp& w, const Instr& i, Mask m) {
   if (watched) observe_load(w, i, m, p, bytes * count);
   for (uint32_t k = 0; k < count; ++k) load_element(w, i.ops[k], i.imm[3], m, p, bytes * k, bytes, i.imm[1] != 0);
   if (watched) observed_load(w, i, m, p);
+  w.looked_at = p.at[__builtin_ctz(m)];
   return Step::next;
 }
 

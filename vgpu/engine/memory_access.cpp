@@ -48,6 +48,29 @@ bool gone(const Block& b) {
 
 }  // namespace
 
+// Memory that has the name of an argument needs no other one.
+void join_names(std::string& name, const std::string& other) {
+  const auto plain = [](const std::string& n) { return n.rfind("memory ", 0) == 0; };
+  if (plain(name) && !plain(other)) name = other;
+  else if (plain(other) == plain(name) && name.find(other) == std::string::npos) name += ", " + other;
+}
+
+void sort_ranges(std::vector<Range>& ranges) {
+  std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return a.lo < b.lo; });
+  std::vector<Range> out;
+  for (Range& r : ranges) {
+    if (r.hi <= r.lo) continue;
+    if (!out.empty() && r.lo < out.back().hi) {
+      out.back().hi = std::max(out.back().hi, r.hi);
+      out.back().writable &= r.writable;
+      join_names(out.back().name, r.name);
+    } else {
+      out.push_back(std::move(r));
+    }
+  }
+  ranges = std::move(out);
+}
+
 uint8_t* global_find(Launch& launch, uint64_t address, uint64_t bytes, bool write) {
   const Range* r = range_of(launch, address);
   if (!r || address + bytes > r->hi || address + bytes < address || (write && !r->writable)) return nullptr;

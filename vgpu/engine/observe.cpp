@@ -10,7 +10,8 @@ namespace {
 
 uint32_t flags_of(const Instr& i, bool atomic) {
   const bool strong = atomic || order_of(i) != Order::weak;
-  return (strong ? kStrong : 0u) | (strong && block_scope(i) ? kBlockScope : 0u) | (atomic ? kAtomic : 0u);
+  if (!strong) return 0;
+  return kStrong | (atomic ? kAtomic : 0u) | static_cast<uint32_t>(scope_of(i)) << kScopeShift;
 }
 
 void probe_lanes(Probe& p, Mask m, const Pointers& at, uint32_t bytes) {
@@ -64,6 +65,7 @@ void check_collision(Warp& w, const Instr& i, Mask m, const Pointers& p, uint32_
     other.warp = static_cast<int32_t>(w.index);
     other.lane = first[slot];
     other.line = i.line;
+    other.launch = w.launch().index;
     report_pair(w, i, Kind::race, 1u << l,
                 "race inside one store: lanes " + std::to_string(first[slot]) + " and " + std::to_string(l) +
                     " write different values to one address",
@@ -79,7 +81,7 @@ void observe_load(Warp& w, const Instr& i, Mask m, const Pointers& p, uint32_t b
   count_lanes(o, w, i, m, p, bytes);
   if (!o.race) return;
   Probe probe = make_probe(*o.race, w, i, Actor::thread, false);
-  probe.self.flags = flags_of(i, false) & 7u;
+  probe.self.flags = flags_of(i, false) & 15u;
   probe_lanes(probe, m, p, bytes);
 }
 
@@ -89,7 +91,7 @@ void observe_store(Warp& w, const Instr& i, Mask m, const Pointers& p, uint32_t 
   if (!o.race) return;
   check_collision(w, i, m, p, bytes, value);
   Probe probe = make_probe(*o.race, w, i, Actor::thread, true);
-  probe.self.flags = flags_of(i, false) & 7u;
+  probe.self.flags = flags_of(i, false) & 15u;
   probe.value_ops = value.ops;
   probe.element = value.element;
   probe.wide = value.wide;
@@ -102,7 +104,7 @@ void observe_atomic(Warp& w, const Instr& i, Mask m, const Pointers& p, uint32_t
   count_lanes(o, w, i, m, p, bytes);
   if (!o.race) return;
   Probe probe = make_probe(*o.race, w, i, Actor::thread, true);
-  probe.self.flags = flags_of(i, true) & 7u;
+  probe.self.flags = flags_of(i, true) & 15u;
   probe_lanes(probe, m, p, bytes);
   publish(w, i, m, p, true);
 }
@@ -202,7 +204,8 @@ void observe_bulk_target(Warp& w, const Instr& i, int lane, const std::vector<Pi
   if (!o.race) return;
   Probe p = make_probe(*o.race, w, i, Actor::bulk_write, true);
   p.self.lane = static_cast<uint32_t>(lane);
-  p.self.flags = reduces ? kStrong | kAtomic : 0u;
+  constexpr auto kDevice = static_cast<uint32_t>(Scope::device) << kScopeShift;
+  p.self.flags = reduces ? kStrong | kAtomic | kDevice : 0u;
   for (const Piece& piece : target) probe_memory(p, piece.at, static_cast<uint32_t>(piece.bytes));
 }
 

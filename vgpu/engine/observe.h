@@ -28,7 +28,6 @@ struct Observer {
 // An instruction's traits, as vgpu/ptx/traits.py packs them.
 enum class Order : uint8_t { weak, relaxed, acquire, release, acq_rel, sc };
 inline Order order_of(const Instr& i) { return static_cast<Order>(i.traits & 7); }
-inline bool block_scope(const Instr& i) { return (i.traits >> 3 & 3) == 1; }
 inline bool releases(const Instr& i) { return order_of(i) >= Order::release; }
 inline bool acquires(const Instr& i) { return order_of(i) == Order::acquire || order_of(i) >= Order::acq_rel; }
 

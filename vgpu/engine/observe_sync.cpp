@@ -10,6 +10,8 @@ constexpr size_t kMaxCommits = 4096;
 
 RaceUnit* race_of(const Block& b) { return b.observer ? b.observer->race.get() : nullptr; }
 
+GlobalShadow& shadow_of(const Warp& w) { return *w.launch().run->shadow; }
+
 bool is_shared(const Warp& w, uint64_t at) {
   for (const Block* b : w.block->cluster) {
     const auto start = reinterpret_cast<uint64_t>(b->smem.data());
@@ -18,30 +20,43 @@ bool is_shared(const Warp& w, uint64_t at) {
   return false;
 }
 
-// Calls body(flags) with the table that holds the location, locked.
+// Calls body(flags, version) with the table that holds the location, locked.
 template <class Body>
 void with_flags(RaceUnit& unit, const Warp& w, uint64_t at, Body body) {
   if (is_shared(w, at)) {
-    body(unit.flags);
+    body(unit.flags, unit.flag_version);
     return;
   }
-  GlobalShadow& shadow = *w.launch().shadow;
+  GlobalShadow& shadow = shadow_of(w);
   const std::lock_guard<std::mutex> lock(shadow.mutex);
-  body(shadow.flags);
+  body(shadow.flags, shadow.flag_version);
   if (!shadow.flags.empty()) shadow.any_flag.store(true, std::memory_order_release);
 }
 
-void publish_at(RaceUnit& unit, Warp& w, uint64_t at, const Stamp* stamp, bool block_only, bool rmw) {
-  with_flags(unit, w, at, [&](auto& flags) {
-    if (!stamp) {
+// Releases that reach the same threads are kept as one.
+bool alike(const RaceUnit& unit, const Release& a, const Release& b) {
+  if (a.scope != b.scope) return false;
+  const Run& run = *unit.launch->run;
+  if (a.scope >= Scope::device) return run.launch_of(a.unit).device == run.launch_of(b.unit).device;
+  return a.unit == b.unit && (a.scope == Scope::cluster || a.rank == b.rank);
+}
+
+void publish_at(RaceUnit& unit, Warp& w, uint64_t at, const Release* release, bool rmw) {
+  with_flags(unit, w, at, [&](auto& flags, uint64_t& version) {
+    if (!release) {
       if (!rmw) flags.erase(at);
       return;
     }
     Flag& f = flags[at];
-    if (!rmw) f.stamp = Stamp{};
-    f.stamp.join(*stamp);
-    f.warps_block = static_cast<uint16_t>(w.block->rank);
-    f.block_scope = block_only;
+    f.version = ++version;
+    if (!rmw) f.releases.clear();
+    for (Release& known : f.releases)
+      if (alike(unit, known, *release)) {
+        known.stamp.join(release->stamp);
+        known.mixed = known.mixed || known.unit != release->unit || known.rank != release->rank;
+        return;
+      }
+    f.releases.push_back(*release);
   });
 }
 
@@ -56,18 +71,28 @@ void fence_mbarriers(RaceUnit& unit, const Warp& w, bool own_block) {
   }
 }
 
-// What a strong read saw is acquired at once, or by a fence to come.
-void acquire_or_defer(RaceUnit& unit, const Warp& w, const Instr& i, const Stamp& seen, Stamp& pending) {
-  if (seen.empty) return;
-  if (acquires(i)) unit.acquire(w, seen);
-  else pending.join(seen);
-}
-
 // The release side of an arrival: all that the warp knows, or for a relaxed one what it knew at its last fence.
 void release_arrival(RaceUnit& unit, const Warp& w, const Instr& i, bool same_block, Stamp& to) {
   if (order_of(i) != Order::relaxed) return unit.release_into(w, to);
   const WarpClocks& c = unit.of(w);
-  if (!c.released.empty && (same_block || !c.release_block_scope)) to.join(c.released);
+  if (!c.released.empty && (same_block || scope_of(*c.release_fence) > Scope::block)) to.join(c.released);
+}
+
+// Remembers for a report why clusters that are known to `stamp` are not ordered before this warp.
+void note(WarpClocks& c, const Stamp& stamp, const Narrow& why) {
+  c.narrow[stamp.unit] = why;
+  for (const auto& other : stamp.foreign) c.narrow[other.first] = why;
+}
+
+// What a strong read of a location with these releases learns, by the least scope that it takes to learn it.
+void see(RaceUnit& unit, WarpClocks& c, const Warp& w, const Instr& i, const Flag& flag, std::array<Stamp, 4>& seen) {
+  for (const Release& r : flag.releases) {
+    Scope needed = needed_scope(unit, w.block->rank, r.unit, r.rank);
+    if (r.mixed) needed = std::max(needed, Scope::device);
+    if (needed > r.scope) note(c, r.stamp, {needed, r.scope, true, r.line});
+    else if (needed > scope_of(i)) note(c, r.stamp, {needed, scope_of(i), false, i.line});
+    else seen[static_cast<size_t>(needed)].join(r.stamp);
+  }
 }
 
 }  // namespace
@@ -78,11 +103,19 @@ void publish(Warp& w, const Instr& i, Mask m, const Pointers& p, bool rmw) {
   if (order == Order::weak && !rmw) return;
   RaceUnit& unit = *w.block->observer->race;
   WarpClocks& c = unit.of(w);
-  const bool own = releases(i);
-  const Stamp* stamp = own ? &c.stamp : c.released.empty ? nullptr : &c.released;
-  if (!stamp && (rmw || (unit.flags.empty() && !w.launch().shadow->any_flag.load(std::memory_order_acquire)))) return;
-  const bool block_only = own ? block_scope(i) : c.release_block_scope;
-  for (; m; m &= m - 1) publish_at(unit, w, reinterpret_cast<uint64_t>(p.at[__builtin_ctz(m)]), stamp, block_only, rmw);
+  const bool own = releases(i), any = own || !c.released.empty;
+  if (!any && (rmw || (unit.flags.empty() && !shadow_of(w).any_flag.load(std::memory_order_acquire)))) return;
+  Release r;
+  if (any) {
+    const Instr& narrowest = own || scope_of(i) <= scope_of(*c.release_fence) ? i : *c.release_fence;
+    r.stamp = own ? c.stamp : c.released;
+    r.unit = unit.id;
+    r.rank = w.block->rank;
+    r.scope = scope_of(narrowest);
+    r.line = narrowest.line;
+  }
+  for (; m; m &= m - 1)
+    publish_at(unit, w, reinterpret_cast<uint64_t>(p.at[__builtin_ctz(m)]), any ? &r : nullptr, rmw);
   if (own) unit.tick(w);
 }
 
@@ -90,37 +123,42 @@ void publish(Warp& w, const Instr& i, Mask m, const Pointers& p, bool rmw) {
 void observed_load(Warp& w, const Instr& i, Mask m, const Pointers& p) {
   RaceUnit* unit = race_of(*w.block);
   if (!unit || order_of(i) == Order::weak) return;
-  if (unit->flags.empty() && !w.launch().shadow->any_flag.load(std::memory_order_acquire)) return;
+  if (unit->flags.empty() && !shadow_of(w).any_flag.load(std::memory_order_acquire)) return;
   WarpClocks& c = unit->of(w);
-  Stamp seen, near;
+  std::array<Stamp, 4> seen;
   for (; m; m &= m - 1) {
     const auto at = reinterpret_cast<uint64_t>(p.at[__builtin_ctz(m)]);
-    with_flags(*unit, w, at, [&](auto& flags) {
+    with_flags(*unit, w, at, [&](auto& flags, uint64_t&) {
       const auto it = flags.find(at);
-      if (it == flags.end()) return;
-      const Flag& f = it->second;
-      const bool same_block = f.stamp.unit == unit->id && f.warps_block == w.block->rank;
-      if (same_block) near.join(f.stamp);
-      else if (!f.block_scope && !block_scope(i)) seen.join(f.stamp);
+      if (it == flags.end() || (c.last_read == &i && c.last_at == at && c.last_version == it->second.version)) return;
+      see(*unit, c, w, i, it->second, seen);
+      c.last_read = &i;
+      c.last_at = at;
+      c.last_version = it->second.version;
     });
   }
-  acquire_or_defer(*unit, w, i, seen, c.pending);
-  acquire_or_defer(*unit, w, i, near, c.pending_block);
+  for (size_t k = 0; k < seen.size(); ++k) {
+    if (seen[k].empty) continue;
+    if (acquires(i)) unit->acquire(w, seen[k]);
+    else c.pending[k].join(seen[k]);
+  }
 }
 
 void observe_fence(Warp& w, const Instr& i) {
   RaceUnit* unit = race_of(*w.block);
   if (!unit) return;
   WarpClocks& c = unit->of(w);
-  const auto take = [&](Stamp& from) {
-    if (from.empty) return;
-    unit->acquire(w, from);
-    from = Stamp{};
-  };
-  take(c.pending_block);
-  if (!block_scope(i)) take(c.pending);
+  for (size_t k = 0; k < c.pending.size(); ++k) {
+    if (c.pending[k].empty) continue;
+    if (static_cast<Scope>(k) > scope_of(i)) {
+      note(c, c.pending[k], {static_cast<Scope>(k), scope_of(i), false, i.line});
+      continue;
+    }
+    unit->acquire(w, c.pending[k]);
+    c.pending[k] = Stamp{};
+  }
   c.released = c.stamp;
-  c.release_block_scope = block_scope(i);
+  c.release_fence = &i;
   unit->tick(w);
 }
 
@@ -239,7 +277,7 @@ void observe_mbarrier_use(Warp& w, const Instr& i, int lane, uint32_t address) {
   if (!unit) return;
   Probe p = make_probe(*unit, w, i, Actor::thread, false);
   p.self.lane = static_cast<uint32_t>(lane) & 31u;
-  p.self.flags = kStrong | kAtomic;
+  p.self.flags = (kStrong | kAtomic | static_cast<uint32_t>(Scope::system) << kScopeShift) & 15u;
   probe_shared(p, *shared_owner(*w.block, address), address & kSharedOffset, 8);
 }
 
@@ -278,7 +316,8 @@ void observe_mbarrier_wait(Warp& w, const Instr& i, uint32_t address) {
   RaceUnit* unit = race_of(*w.block);
   if (!unit) return;
   const Stamp& done = unit->mbarrier(*shared_owner(*w.block, address), address).done;
-  if (order_of(i) == Order::relaxed) unit->of(w).pending.join(done);
+  const Scope needed = w.block->cluster.size() == 1 ? Scope::block : Scope::cluster;
+  if (order_of(i) == Order::relaxed) unit->of(w).pending[static_cast<size_t>(needed)].join(done);
   else unit->acquire(w, done);
 }
 

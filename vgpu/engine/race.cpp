@@ -16,6 +16,11 @@ constexpr uint32_t kSpareActors = 32;  // room for mbarriers, per block
 
 }  // namespace
 
+const char* scope_name(Scope s) {
+  static const char* const kNames[] = {".cta", ".cluster", ".gpu", ".sys"};
+  return kNames[static_cast<size_t>(s)];
+}
+
 void Stamp::join(const Stamp& other) {
   if (other.empty) return;
   if (empty && time.empty()) {
@@ -88,8 +93,12 @@ void RaceUnit::acquire(const Warp& w, const Stamp& from) {
   c.converged_at = tick(w);  // a path of the warp may have learnt of another one's accesses
 }
 
-GlobalShadow::GlobalShadow(const Launch& launch) {
-  for (const Range& r : launch.ranges) {
+// The memory of all grids; views of one allocation are one area.
+GlobalShadow::GlobalShadow(const Run& run) {
+  std::vector<Range> ranges;
+  for (const Launch& l : run.launches) ranges.insert(ranges.end(), l.ranges.begin(), l.ranges.end());
+  sort_ranges(ranges);
+  for (const Range& r : ranges) {
     areas_.emplace_back();
     Area& a = areas_.back();
     a.lo = r.lo;

@@ -36,9 +36,14 @@ struct Stamp {
   void clear();
 };
 
-constexpr uint32_t kStrong = 1;     // atomic, relaxed or volatile: two of them never race
-constexpr uint32_t kBlockScope = 2;  // of scope .cta: only against the own block
-constexpr uint32_t kAtomic = 4;
+// Who an operation synchronises with: an instruction's scope, or the least scope that two threads need.
+enum class Scope : uint8_t { block, cluster, device, system };
+inline Scope scope_of(const Instr& i) { return static_cast<Scope>(i.traits >> 3 & 3); }
+const char* scope_name(Scope s);  // ".gpu"
+
+constexpr uint32_t kStrong = 1;  // atomic, relaxed or volatile: two of them do not race when their scopes suffice
+constexpr uint32_t kAtomic = 2;
+constexpr uint32_t kScopeShift = 2;  // Scope, of a strong access
 
 // One access, as remembered for a location. Clock 0: none.
 struct Access {
@@ -46,9 +51,9 @@ struct Access {
   uint32_t unit = 0;
   uint16_t actor = 0;
   uint16_t warp = 0;  // rank * warps of a block + index
-  uint32_t pc : 24;
+  uint32_t pc : 23;
   uint32_t lane : 5;
-  uint32_t flags : 3;
+  uint32_t flags : 4;
 
   Access() : pc(0), lane(0), flags(0) {}
   bool by(const Access& a) const { return unit == a.unit && actor == a.actor; }
@@ -76,11 +81,25 @@ struct CellArray {
   std::deque<CellExtra> extras;
 };
 
-// Release clocks of a location that threads synchronise through.
-struct Flag {
+// What threads that release through one location know; `scope`: of the store, or of the fence before it if narrower.
+struct Release {
   Stamp stamp;
-  uint16_t warps_block = 0;  // rank of the releasing block
-  bool block_scope = false;
+  uint32_t unit = 0;
+  uint32_t rank = 0;   // of the block
+  bool mixed = false;  // of several blocks of the device
+  Scope scope = Scope::device;
+  uint32_t line = 0;  // of the instruction that has that scope
+};
+struct Flag {
+  std::vector<Release> releases;
+  uint64_t version = 0;  // of a count of all changes
+};
+
+// A release that was seen through a flag but not acquired: its scope, or that of the acquire, is too narrow.
+struct Narrow {
+  Scope needed, scope;
+  bool by_release;
+  uint32_t line;
 };
 
 struct GlobalPage {
@@ -91,18 +110,19 @@ struct GlobalPage {
   std::deque<CellExtra> extras;
 };
 
-// Shadow of the launch's global memory, filled on demand, shared by the host threads.
+// Shadow of the global memory of all grids, filled on demand, shared by the host threads.
 class GlobalShadow {
  public:
-  explicit GlobalShadow(const Launch& launch);
+  explicit GlobalShadow(const Run& run);
   ~GlobalShadow();
   GlobalShadow(const GlobalShadow&) = delete;
   GlobalShadow& operator=(const GlobalShadow&) = delete;
-  // The page of an address, or nullptr when it lies in no range of the launch. `hint` remembers the range.
+  // The page of an address, or nullptr when it lies in no range of the run. `hint` remembers the range.
   GlobalPage* page(uint64_t address, uint32_t& hint);
 
   std::mutex mutex;  // of `flags`
   std::unordered_map<uint64_t, Flag> flags;
+  uint64_t flag_version = 0;
   std::atomic<bool> any_flag{false};
 
  private:
@@ -118,9 +138,12 @@ struct WarpClocks {
   uint32_t issued[kActors] = {};
   std::vector<uint32_t> commits[kActors];
   Stamp released;  // at the last fence
-  bool release_block_scope = false;
-  Stamp pending;   // of relaxed reads, acquired by the next fence
-  Stamp pending_block;  // those of releases by the own block, which a fence of scope .cta acquires too
+  const Instr* release_fence = nullptr;
+  std::array<Stamp, 4> pending;       // seen by relaxed reads, by the scope needed; acquired by the next fence
+  std::map<uint32_t, Narrow> narrow;  // by releasing cluster
+  // What the last strong read learnt: a loop reads the same again and again.
+  const Instr* last_read = nullptr;
+  uint64_t last_at = 0, last_version = 0;
   uint32_t merges = 0;        // Warp::merges when last looked at
   uint32_t converged_at = 1;  // own accesses with an older clock are ordered before every lane
   uint32_t area_hint = 0;
@@ -143,7 +166,7 @@ struct MBarrierClocks {
 
 // The clocks of one cluster. Run by one host thread.
 struct RaceUnit {
-  Launch* launch = nullptr;
+  const Launch* launch = nullptr;
   uint32_t id = 0;
   uint32_t block_warps = 0;
   std::vector<WarpClocks> warps;          // rank * block_warps + index
@@ -152,6 +175,7 @@ struct RaceUnit {
   Stamp cluster_arriving, cluster_done;
   std::map<uint64_t, MBarrierClocks> mbarriers;  // rank << 32 | offset
   std::unordered_map<uint64_t, Flag> flags;      // of shared memory
+  uint64_t flag_version = 0;
   uint32_t actors = 0, capacity = 0;
   std::unordered_map<uint32_t, uint32_t> reported;  // by pc
 
@@ -196,6 +220,9 @@ struct Probe {
   ~Probe();
 };
 
+// The least scope through which two threads, or blocks, synchronise.
+Scope needed_scope(const RaceUnit& own, uint32_t rank, uint32_t unit, uint32_t other_rank);
+Scope needed_scope(const Probe& p, const Access& a);
 Probe make_probe(RaceUnit& unit, Warp& w, const Instr& i, Actor kind, bool write);
 // Checks and remembers an access to [address, address + bytes) of host memory: shared memory of a block of the
 // cluster, or global memory; anything else is private.

@@ -31,8 +31,7 @@ inline bool ordered(const Probe& p, const Access& a) {
 
 bool both_strong(const Probe& p, const Access& a) {
   if (!(a.flags & p.self.flags & kStrong)) return false;
-  const bool same_block = a.unit == p.self.unit && a.warp / p.unit.block_warps == p.self.warp / p.unit.block_warps;
-  return same_block || !((a.flags | p.self.flags) & kBlockScope);
+  return std::min(a.flags, p.self.flags) >> kScopeShift >= static_cast<uint32_t>(needed_scope(p, a));
 }
 
 // Whether a store writes what is there already: whichever of two such writes comes last, the result is the same.
@@ -147,6 +146,16 @@ inline void visit(Probe& p, Cell& c, std::deque<CellExtra>& extras, uint32_t lo,
 
 }  // namespace
 
+Scope needed_scope(const RaceUnit& own, uint32_t rank, uint32_t unit, uint32_t other_rank) {
+  if (unit == own.id) return rank == other_rank ? Scope::block : Scope::cluster;
+  const Run& run = *own.launch->run;
+  return run.launch_of(unit).device == own.launch->device ? Scope::device : Scope::system;
+}
+
+Scope needed_scope(const Probe& p, const Access& a) {
+  return needed_scope(p.unit, p.self.warp / p.unit.block_warps, a.unit, a.warp / p.unit.block_warps);
+}
+
 // Lanes mostly stay in one page: its lock is kept until the probe goes elsewhere.
 Probe::~Probe() {
   if (page) page->lock.clear(std::memory_order_release);
@@ -162,7 +171,7 @@ Probe make_probe(RaceUnit& unit, Warp& w, const Instr& i, Actor kind, bool write
   self.unit = unit.id;
   self.actor = unit.actor(w, kind);
   self.warp = static_cast<uint16_t>(w.block->rank * unit.block_warps + w.index);
-  self.pc = static_cast<uint32_t>(&i - w.launch().program->code.data()) & 0xffffffu;
+  self.pc = static_cast<uint32_t>(&i - w.launch().program->code.data()) & 0x7fffffu;
   self.clock = kind == Actor::thread ? c.stamp.time[self.actor] : c.issued[static_cast<uint32_t>(kind)];
   return Probe(unit, w, i, c, self, w.path().mask, write);
 }
@@ -191,7 +200,7 @@ namespace {
 
 bool enter_page(Probe& p, uint64_t address) {
   const uint64_t number = address / GlobalPage::kBytes;
-  GlobalPage* page = p.w.launch().shadow->page(address, p.unit.of(p.w).area_hint);
+  GlobalPage* page = p.w.launch().run->shadow->page(address, p.unit.of(p.w).area_hint);
   if (p.page) p.page->lock.clear(std::memory_order_release);
   p.page = page;
   p.page_number = number;

@@ -48,6 +48,8 @@ void register_mbarrier(Registry& r);
 
 // Exit check of a block's mbarriers (mbarrier.cpp): reports tx-count != 0 or a phase in progress with arrivals.
 void mbarrier_exit_check(Block& b);
+// Who announced bytes last on an mbarrier, in its current phase (line 0: nobody).
+Site announcement(const Block& b, uint32_t offset);
 // Text for a deadlock report about the mbarrier at a shared offset (mbarrier.cpp): phase, pending, tx.
 std::string mbarrier_state(Block& b, uint32_t offset);
 

@@ -51,7 +51,7 @@ const Special kSpecials[] = {
     {"%nwarpid", [](const Where& w) -> uint64_t { return w.warps; }},
     {"%smid", [](const Where&) -> uint64_t { return 0; }},
     {"%nsmid", [](const Where&) -> uint64_t { return 132; }},
-    {"%gridid", [](const Where&) -> uint64_t { return 1; }},
+    {"%gridid", [](const Where& w) -> uint64_t { return w.launch->index + 1; }},
     {"%lanemask_eq", [](const Where& w) -> uint64_t { return lanemask(w, "eq"); }},
     {"%lanemask_lt", [](const Where& w) -> uint64_t { return lanemask(w, "lt"); }},
     {"%lanemask_le", [](const Where& w) -> uint64_t { return lanemask(w, "le"); }},
@@ -113,7 +113,7 @@ void start_warp(Launch& launch, Warp& w, uint32_t threads) {
   w.exist = left >= 32 ? kFull : (1u << left) - 1;
   w.exited = 0;
   w.executed = 0;
-  w.yielded = false;
+  w.yielded = w.wrote = false;
   w.lead = 0;
   w.merges = 0;
   std::fill(w.cluster_token, w.cluster_token + kLanes, 0);
@@ -172,7 +172,7 @@ void start_block(Launch& launch, Block& b, uint64_t unit, uint32_t rank) {
   b.event = 1;
   b.cluster_arrived = 0;
   b.cluster_phase = 1;
-  b.random = (launch.seed * 0x9e3779b97f4a7c15ull) ^ ((unit + 1) * 0xbf58476d1ce4e5b9ull) ^ (rank + 1);
+  b.random = (launch.run->seed * 0x9e3779b97f4a7c15ull) ^ ((launch.first_unit + unit + 1) * 0xbf58476d1ce4e5b9ull) ^ (rank + 1);
   b.smem.resize(launch.shared_bytes);
   b.shadow.assign(launch.shared_bytes, 0);
   b.mbarriers.clear();

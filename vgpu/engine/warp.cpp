@@ -163,7 +163,7 @@ uint64_t run_path(Warp& w, uint64_t quantum) {
       continue;
     }
     if (step == Step::fault) {
-      w.launch().stop = true;
+      w.launch().run->stop = true;
       break;
     }
     if (step == Step::yield) {
@@ -189,15 +189,31 @@ uint64_t run_path(Warp& w, uint64_t quantum) {
 
 bool warp_done(const Warp& w) { return w.paths.empty(); }
 
+namespace {
+
+using RunPath = uint64_t (*)(Warp&, uint64_t);
+
+RunPath runner(const Warp& w) {
+  const bool counted = w.block->observer && !w.block->observer->tallies.empty();
+  if (w.launch().tracked) return counted ? run_path<true, true> : run_path<true, false>;
+  return counted ? run_path<false, true> : run_path<false, false>;
+}
+
+}  // namespace
+
+const Instr* step_warp(Warp& w) {
+  if (w.paths.empty() || !choose(w)) return nullptr;
+  const Instr* i = &w.launch().program->code[w.path().pc];
+  w.executed += runner(w)(w, 1);
+  return i;
+}
+
 bool run_warp(Warp& w, uint64_t quantum) {
   bool any = false;
-  const bool tracked = w.launch().tracked;
-  const bool counted = w.block->observer && !w.block->observer->tallies.empty();
-  const auto run = tracked ? (counted ? run_path<true, true> : run_path<true, false>)
-                           : (counted ? run_path<false, true> : run_path<false, false>);
+  const RunPath run = runner(w);
   uint64_t ran = 0;
   w.yielded = false;
-  while (!w.paths.empty() && ran < quantum && !w.yielded && !w.launch().stop.load(std::memory_order_relaxed)) {
+  while (!w.paths.empty() && ran < quantum && !w.yielded && !w.launch().run->stop.load(std::memory_order_relaxed)) {
     if (!choose(w)) break;
     any = true;
     const uint64_t now = run(w, quantum - ran);

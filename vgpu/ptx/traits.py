@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 ORDERS = {"weak": 0, "relaxed": 1, "acquire": 2, "release": 3, "acq_rel": 4, "sc": 5, "volatile": 1, "mmio": 1}
-SCOPES = {"cta": 1, "cluster": 2, "gpu": 3, "sys": 3}
+SCOPES = {"cta": 0, "cluster": 1, "gpu": 2, "sys": 3}
 CLASSES = (
     "control", "integer", "float", "convert", "move", "load", "store", "atomic", "copy", "matrix", "barrier", "warp",
 )  # fmt: skip
@@ -40,8 +40,10 @@ def _order(root: str, words: list[str]) -> int:
 
 def _scope(root: str, words: list[str]) -> int:
     if root == "membar":
-        return SCOPES["cta" if "cta" in words else "gpu"]
-    return next((SCOPES[w] for w in words if w in SCOPES), SCOPES["cta"] if root in ("bar", "mbarrier") else 3)
+        return SCOPES["cta" if "cta" in words else "gpu" if "gl" in words else "sys"]
+    if "volatile" in words or "mmio" in words:
+        return SCOPES["sys"]  # PTX ISA, "Operations on memory": volatile is treated as relaxed of system scope
+    return next((SCOPES[w] for w in words if w in SCOPES), SCOPES["cta" if root in ("bar", "mbarrier") else "gpu"])
 
 
 def _flops(root: str, words: list[str], text: str) -> tuple[int, int, bool]:
