@@ -35,8 +35,15 @@ class Log:
     stock: str = ""
 
 
+_FRESH = (torch.empty, torch.empty_like, torch.empty_strided, torch.Tensor.new_empty)
+
+
 class OnCpu(TorchFunctionMode):
-    """Sends every tensor that a CUDA device is asked for to the CPU."""
+    """Sends every tensor that a CUDA device is asked for to the CPU; ``zeroed`` clears memory fresh from ``empty``."""
+
+    def __init__(self, *, zeroed: bool) -> None:
+        super().__init__()
+        self.zeroed = zeroed
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
@@ -47,7 +54,8 @@ class OnCpu(TorchFunctionMode):
         if name == "pin_memory":
             return args[0]
         kwargs = {key: _device(value) for key, value in (kwargs or {}).items() if key != "pin_memory"}
-        return func(*map(_device, args), **kwargs)
+        result = func(*map(_device, args), **kwargs)
+        return result.zero_() if self.zeroed and func in _FRESH else result
 
 
 def _in_example(frame: Any) -> bool:
@@ -79,7 +87,7 @@ def _nothing(*_: Any, **__: Any) -> None:
     return None
 
 
-def redirect(target: str, log: Log) -> OnCpu:
+def redirect(target: str, log: Log, *, zeroed: bool) -> OnCpu:
     """Put ``tw`` in TileLang's place and the CPU in the GPU's for the rest of this process; enter the result."""
     _torch_cuda(tw.Target(target).arch)
     _clocks()
@@ -91,7 +99,7 @@ def redirect(target: str, log: Log) -> OnCpu:
     tilelang.compile = _compile
     tilelang.autotune = tilelang.autotuner.autotune = autotune
     tilelang.autotuner.AutoTuner = AutoTuner
-    return OnCpu()
+    return OnCpu(zeroed=zeroed)
 
 
 def _compile(program: Any, out_idx: Any = None, target: Any = None, **options: Any) -> Any:
@@ -231,21 +239,22 @@ def autotune(function: Any = None, *, configs: Any = (), **_: Any) -> Any:
     def decorate(inner: Any) -> Any:
         signature = inspect.signature(inner)
 
-        def call(*args: Any, **keywords: Any) -> Any:
-            keywords.pop("__return_kernel", None)
-            named = list(signature.bind_partial(*args, **keywords).arguments)
+        def tuned(run: Any, args: Any, keywords: Any) -> Any:
+            named = {*list(signature.parameters)[: len(args)], *keywords}
             wants = tuple(args) if callable(configs) else ()
             if callable(configs):
                 wants = wants[: len(inspect.signature(configs).parameters)]
             known = set(configs[0]) if isinstance(configs, list | tuple) and configs else set()
-            if known and known <= set(named):
-                return inner(*args, **keywords)
-            run = lambda config: inner(*args, **{**keywords, **config})  # noqa: E731
-            result, config = _first(configs, wants, run)
+            if known and known <= named:
+                return run(*args, **keywords)
+            result, config = _first(configs, wants, lambda config: run(*args, **{**keywords, **config}))
             return Tuned(result, config) if isinstance(result, tw.Kernel) else result
 
-        call.get_tir = getattr(inner, "get_tir", None)
-        call.compile = getattr(inner, "compile", None)
+        def call(*args: Any, **keywords: Any) -> Any:
+            return tuned(inner, args, keywords)
+
+        call.compile = lambda *args, **keywords: tuned(inner.compile, args, keywords)
+        call.get_tir = inner.get_tir
         return call
 
     return decorate(function) if function is not None else decorate

@@ -90,7 +90,7 @@ def _where(error: BaseException) -> str:
     return f"(line {frames[-1].lineno})" if frames else ""
 
 
-def run_one(path: Path, file: str, target: str) -> Outcome:
+def run_one(path: Path, file: str, target: str, *, zeroed: bool) -> Outcome:
     """Run one example in this process, which is not fit for anything else afterwards."""
     log = Log()
     os.environ["TILEWRIGHT_TARGET"] = target
@@ -100,7 +100,7 @@ def run_one(path: Path, file: str, target: str) -> Outcome:
     torch.manual_seed(0)
     began, error = time.monotonic(), None
     try:
-        with redirect(target, log):
+        with redirect(target, log, zeroed=zeroed):
             runpy.run_path(str(path), run_name="__main__")
     except BaseException as raised:
         error = raised
@@ -108,7 +108,7 @@ def run_one(path: Path, file: str, target: str) -> Outcome:
     return outcome_of(file, target, error, log, time.monotonic() - began)
 
 
-def child(path: Path, file: str, target: str, output: Path, logs: Path) -> None:
+def child(path: Path, file: str, target: str, output: Path, logs: Path, *, zeroed: bool) -> None:
     """The whole life of a forked child: run, write the outcome, leave."""
     os.setsid()
     handle = os.open(logs, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -117,11 +117,11 @@ def child(path: Path, file: str, target: str, output: Path, logs: Path) -> None:
     sys.stdout, sys.stderr = os.fdopen(1, "w", buffering=1), os.fdopen(2, "w", buffering=1)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     warnings.simplefilter("ignore")
-    output.write_text(json.dumps(asdict(run_one(path, file, target))))
+    output.write_text(json.dumps(asdict(run_one(path, file, target, zeroed=zeroed))))
     os._exit(0)
 
 
-def run_forked(root: Path, file: str, target: str, timeout: float, logs: Path) -> Outcome:
+def run_forked(root: Path, file: str, target: str, timeout: float, logs: Path, *, zeroed: bool) -> Outcome:
     """Run one example in a child of this process, which has imported everything already."""
     name = f"{file.replace('/', '+')}.{target}"
     output = logs / f"{name}.json"
@@ -129,7 +129,7 @@ def run_forked(root: Path, file: str, target: str, timeout: float, logs: Path) -
     pid = os.fork()
     if pid == 0:
         with contextlib.suppress(BaseException):
-            child(root / file, file, target, output, logs / f"{name}.log")
+            child(root / file, file, target, output, logs / f"{name}.log", zeroed=zeroed)
         os._exit(1)
     deadline = time.monotonic() + timeout
     while os.waitpid(pid, os.WNOHANG) == (0, 0):
@@ -175,6 +175,7 @@ def _arguments() -> Any:
     parser.add_argument("--target", nargs="*", default=["sm_80", "sm_90a"])
     parser.add_argument("--timeout", type=float, default=120.0, help="seconds of one example")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--zeroed", action="store_true", help="clear fresh memory, which some examples read")
     parser.add_argument("--logs", type=Path, help="folder of the outputs, kept")
     parser.add_argument("--report", type=Path, help="file of the table")
     return parser.parse_args()
@@ -200,7 +201,7 @@ def main() -> None:
                 else:
                     work.append((file, target))
         with ThreadPoolExecutor(given.jobs) as pool:
-            for one in pool.map(lambda pair: run_forked(root, *pair, given.timeout, logs), work):
+            for one in pool.map(lambda pair: run_forked(root, *pair, given.timeout, logs, zeroed=given.zeroed), work):
                 print(f"{one.status:9} {one.target:7} {one.seconds:6.1f} {one.file} {one.reason[:150]}", flush=True)
                 outcomes.append(one)
     text = table(outcomes)
