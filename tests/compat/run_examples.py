@@ -31,6 +31,7 @@ from shrink import copy
 from torch._dynamo import trace_rules
 
 import tilewright as tw
+from tilewright.runtime import recording
 
 MEMORY = 24 << 30  # of addresses; the CUDA wheels map several GiB
 
@@ -69,7 +70,17 @@ def outcome_of(file: str, target: str, error: BaseException | None, log: Log, se
         status = "matches" if counts["launches"] else "runs no kernel"
     elif counts["launches"]:
         status = "runs"
+    found = findings(log.reports)
+    reason = "; ".join(part for part in (found, reason) if part)
     return Outcome(file, target, status, reason, int(counts["kernels"]), int(counts["launches"]), round(seconds, 1))
+
+
+def findings(reports: Iterable[Any]) -> str:
+    """What the virtual GPU found, by kind: how often, and the first of each."""
+    found = [finding for report in reports for finding in report.findings]
+    counts = Counter(finding.kind for finding in found)
+    first = {finding.kind: " ".join(finding.message.split())[:110] for finding in reversed(found)}
+    return "; ".join(f"found {kind} x{count}: {first[kind]}" for kind, count in counts.items())
 
 
 def _is_check(error: BaseException) -> bool:
@@ -100,7 +111,8 @@ def run_one(path: Path, file: str, target: str, *, zeroed: bool) -> Outcome:
     torch.manual_seed(0)
     began, error = time.monotonic(), None
     try:
-        with redirect(target, log, zeroed=zeroed):
+        with redirect(target, log, zeroed=zeroed), recording() as reports:
+            log.reports = reports
             runpy.run_path(str(path), run_name="__main__")
     except BaseException as raised:
         error = raised

@@ -66,7 +66,7 @@ def _passed(call: ast.Call, functions: Mapping[str, ast.FunctionDef]) -> Iterato
         yield from ((str(first.value), k.value) for k in call.keywords if k.arg == "default")
         return
     yield from ((k.arg, k.value) for k in call.keywords if k.arg)
-    if isinstance(call.func, ast.Name) and call.func.id in functions:
+    if isinstance(call.func, ast.Name) and call.func.id in functions and "div" not in call.func.id:
         arguments = [a.arg for a in functions[call.func.id].args.args]
         yield from zip(arguments, call.args, strict=False)
 
