@@ -103,7 +103,7 @@ def run(
     given = {key: value.clone().to(on) if torch.is_tensor(value) else value for key, value in arguments.items()}
     with recording() as reports:
         _, run_ms = timed(lambda: finished(kernel, *given.values()))
-    written = [given[a.name] for a in kernel.plan.arguments if getattr(a, "written", False)]
+    written = [given[a.name] for a in kernel.plan.arguments if a.name in given and getattr(a, "written", False)]
     found = None
     if reference is not None:
         found = judge(reference, {**program.bindings, **sizes, **arguments}, written)

@@ -34,6 +34,8 @@ def make_arguments(plan: LaunchPlan, sizes: Mapping[str, Any]) -> dict[str, Any]
         )
     made: dict[str, Any] = {}
     for argument in plan.arguments:
+        if isinstance(argument, TensorArgument) and argument.workspace:
+            continue
         if isinstance(argument, TensorArgument):
             shape = tuple(extent.evaluate_in(sizes) for extent in argument.shape)
             strides = None if argument.strides is None else tuple(s.evaluate_in(sizes) for s in argument.strides)

@@ -12,6 +12,7 @@ from .annotations import typed as typed
 from .build import translate_build_errors as translate_build_errors
 from .capture import captured_state as captured_state
 from .checks import check_program as check_program
+from .dtypes import dtype_name as dtype_name
 from .errors import DslError as DslError
 from .errors import TilewrightWarning as TilewrightWarning
 from .hints import resolve_annotations as resolve_annotations
@@ -60,6 +61,7 @@ __all__ = [
     "captured_state",
     "captured_values",
     "check_program",
+    "dtype_name",
     "errors",
     "gemm_of",
     "keep_func_span",

@@ -25,6 +25,11 @@ _ALIASES = {
 }  # fmt: skip
 
 
+def dtype_name(dtype: Any) -> str:
+    """The name of a TIR dtype; those that TIR registers as custom types (``tfloat32``) under their own name."""
+    return re.sub(r"^custom\[(\w+)\]\d*", r"\1", str(dtype))
+
+
 def is_known(dtype: str) -> bool:
     """Whether a TIR dtype, vector lanes aside, is one that exists."""
     base = re.sub(r"x\d+$", "", dtype)
@@ -45,11 +50,16 @@ def accepted_names() -> str:
     return ", ".join((*_FLOATS, "float8_e4m3fn", "float8_e5m2", *_INTEGERS))
 
 
+def parsed(dtype: str) -> Any:
+    """The TIR dtype of a name."""
+    return tvm.DataType(re.sub(r"^tfloat32", "custom[tfloat32]", dtype))
+
+
 @functools.cache
 def bits(dtype: str) -> int:
     """Bits of one element."""
-    parsed: Any = tvm.DataType(dtype)
-    return int(parsed.bits) * max(1, int(parsed.lanes))
+    element = parsed(dtype)
+    return int(element.bits) * max(1, int(element.lanes))
 
 
 def is_fp8(dtype: str) -> bool:

@@ -169,6 +169,27 @@ def _live(stmt: ast.stmt, after: set[str]) -> set[str]:
     )
 
 
+def _device_arguments(node: ast.FunctionDef) -> set[str]:
+    """The parameters that depend on the device: all of a ``prim_func``; in eager style the declared and the indexed."""
+    arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    if any(map(_is_tracing, node.decorator_list)):
+        return {arg.arg for arg in arguments}
+    declared = {
+        stmt.target.id
+        for stmt in ast.walk(node)
+        if isinstance(stmt, ast.AnnAssign) and stmt.value is None and isinstance(stmt.target, ast.Name)
+    }
+    indexed = {
+        node.value.id for node in ast.walk(node) if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)
+    }
+    return {arg.arg for arg in arguments if arg.arg in declared | indexed or _is_device_type(arg.annotation)}
+
+
+def _is_device_type(annotation: ast.expr | None) -> bool:
+    text = "" if annotation is None else ast.unparse(annotation).strip("'\"")
+    return text.startswith("T.") and text != "T.dtype"
+
+
 def _names_set(node: ast.AST) -> set[str]:
     return set(_names(node))
 
@@ -188,8 +209,7 @@ class _Body:
 
     def function(self, node: ast.FunctionDef, outer: set[str]) -> None:
         """Check a function whose enclosing scope holds the symbolic names ``outer``."""
-        arguments = node.args
-        self.traced = outer | {arg.arg for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+        self.traced = outer | _device_arguments(node)
         self.block(node.body, set())
 
     def block(self, stmts: list[ast.stmt], after: set[str]) -> None:

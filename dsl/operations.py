@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ._tilelang import tirx
+from .dtypes import dtype_name
 
 _ACCESS = {1: "r", 2: "w", 3: "rw"}
 _TILE_OP = "tl.tileop."
@@ -41,7 +42,7 @@ class Region:
     @property
     def dtype(self) -> str:
         """The buffer's dtype."""
-        return str(self.buffer.dtype)
+        return dtype_name(self.buffer.dtype)
 
     @property
     def scope(self) -> str:

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ._tilelang import tirx, tvm
+from .dtypes import dtype_name
 from .errors import NotAPrimFunc
 from .lint import lint_function
 from .operations import buffer_shape, extent_of
@@ -179,7 +180,7 @@ def _param(var: Any, buffers: Any) -> Param:
     buffer = buffers[var]
     shape = buffer_shape(buffer)
     strides = tuple(extent_of(stride) for stride in buffer.strides) or _contiguous(shape)
-    return TensorParam(str(buffer.name), str(buffer.dtype), shape, strides)
+    return TensorParam(str(buffer.name), dtype_name(buffer.dtype), shape, strides)
 
 
 def _contiguous(shape: tuple[int | str, ...]) -> tuple[int | str, ...]:

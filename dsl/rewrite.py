@@ -12,6 +12,7 @@ from ._tilelang import tirx
 from .annotations import BLOCK, CALL, LOOP, PER_STATEMENT, Converter, typed
 from .errors import AnnotationError
 from .spans import keep_span, place, stmt_span
+from .tree import is_launch_root
 
 if TYPE_CHECKING:
     from .program import Program
@@ -151,7 +152,7 @@ def root_block(grid: Any) -> Any:
     found: list[Any] = []
 
     def visit(node: Any) -> None:
-        if isinstance(node, tirx.SBlock) and "tl.launch_threads" in node.annotations:
+        if isinstance(node, tirx.SBlock) and is_launch_root(node):
             found.append(node)
 
     tirx.stmt_functor.post_order_visit(grid, visit)

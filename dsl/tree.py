@@ -9,11 +9,13 @@ from typing import Any
 
 from tilewright.errors import SourceSpan
 
-from ._tilelang import tirx, tvm
+from ._tilelang import tirx
+from .dtypes import dtype_name, parsed
 from .operations import Operation, buffer_shape, extent_of, is_call, operation_of
 from .spans import buffer_span, place, stmt_span
 
 PARALLEL, UNROLLED, VECTORIZED, THREAD_BINDING = 1, 3, 2, 4
+DEFAULT_THREADS = (128, 1, 1)  # what TileLang launches where T.Kernel has no threads=
 _KINDS = {0: "serial", PARALLEL: "parallel", VECTORIZED: "vectorized", UNROLLED: "unrolled", THREAD_BINDING: "thread"}
 
 
@@ -112,10 +114,17 @@ def annotations_of(node: Any) -> dict[str, object]:
     return {str(key): value for key, value in node.annotations.items()}
 
 
+def is_launch_root(block: Any) -> bool:
+    """Whether a block is the root block of a launch."""
+    return str(block.name_hint) == "tilelang_root"
+
+
 def launch_threads(block: Any) -> tuple[int | str, ...] | None:
     """The threads a root block launches, None when it is no launch."""
+    if not is_launch_root(block):
+        return None
     extents = block.annotations.get("tl.launch_threads")
-    return None if extents is None else tuple(extent_of(extent) for extent in extents)
+    return DEFAULT_THREADS if extents is None else tuple(extent_of(extent) for extent in extents)
 
 
 def _children(stmt: Any, labels: _Labels) -> Iterator[Entry]:
@@ -141,7 +150,7 @@ def _block(block: Any, labels: _Labels) -> Iterator[Entry]:
 
 
 def _buffer(buffer: Any, labels: _Labels) -> Entry:
-    shape, dtype, scope = buffer_shape(buffer), str(buffer.dtype), str(buffer.scope())
+    shape, dtype, scope = buffer_shape(buffer), dtype_name(buffer.dtype), str(buffer.scope())
     info = BufferInfo(scope, dtype, shape, byte_count(dtype, shape))
     size = "" if info.nbytes is None else f" {info.nbytes} B"
     text = f"{scope} {dtype}[{', '.join(map(str, shape))}]{size}"
@@ -153,7 +162,7 @@ def byte_count(dtype: str, shape: tuple[int | str, ...]) -> int | None:
     extents = [extent for extent in shape if isinstance(extent, int)]
     if len(extents) < len(shape):
         return None
-    element = tvm.DataType(dtype)
+    element = parsed(dtype)
     return (math.prod(extents) * int(element.bits) * max(1, int(element.lanes)) + 7) // 8
 
 
@@ -201,7 +210,7 @@ def _root_block(stmt: Any) -> Any:
     """The root block right under the grid loops."""
     parts = stmt.seq if isinstance(stmt, tirx.SeqStmt) else [stmt]
     for part in parts:
-        if isinstance(part, tirx.SBlockRealize) and "tl.launch_threads" in part.block.annotations:
+        if isinstance(part, tirx.SBlockRealize) and is_launch_root(part.block):
             return part.block
     return None
 

@@ -15,7 +15,13 @@ from .errors import BadOption
 _FLAGS_KEY = "tl.device_compile_flags"
 _FAST_MATH_KEY = "tl.enable_fast_math"
 _REGISTER_LEVEL_KEY = "tl.ptxas_register_usage_level"
-_DEFAULTS = ("-O2", "-O3", "--ptxas-options=-O3")  # what NVRTC does by itself; it knows no -O
+# flags of nvcc that NVRTC does not know, since it does by itself what they ask for: it compiles all code for the device
+_DEFAULTS = (
+    "-O2", "-O3", "--ptxas-options=-O3", "--expt-relaxed-constexpr", "-expt-relaxed-constexpr",
+    "--expt-extended-lambda", "--extended-lambda", "-extended-lambda",
+)  # fmt: skip
+_HOST_WARNINGS = "-Wno-"  # to the compiler of host code, of which there is none
+_PTXAS = "--ptxas-options="
 
 
 @dataclass(frozen=True)
@@ -59,11 +65,19 @@ class Options:
             flags.append("--use_fast_math")
         if configs.get(_REGISTER_LEVEL_KEY) is not None:
             flags.append(f"--ptxas-options=--register-usage-level={int(configs[_REGISTER_LEVEL_KEY])}")
-        return tuple(flag for flag in flags if flag not in _DEFAULTS)
+        single = [part for flag in flags for part in _one_by_one(flag)]
+        return tuple(flag for flag in single if flag not in _DEFAULTS and not flag.startswith(_HOST_WARNINGS))
 
     def to_json(self) -> str:
         """Canonical JSON text, for keys."""
         return json.dumps([self.pass_configs, self.compile_flags], sort_keys=True)
+
+
+def _one_by_one(flag: str) -> list[str]:
+    """nvcc splits the options for ptxas at commas, NVRTC takes one at a time."""
+    if not flag.startswith(_PTXAS):
+        return [flag]
+    return [_PTXAS + part for part in flag.removeprefix(_PTXAS).split(",")]
 
 
 def _flags(flags: str | Iterable[str] | None) -> tuple[str, ...]:

@@ -19,7 +19,10 @@ AS_READ = Expression("x", ("x",))
 
 @dataclass(frozen=True)
 class TensorArgument:
-    """A tensor parameter of the kernel. ``strides`` None means contiguous (row major, no gaps)."""
+    """A tensor parameter of the kernel. ``strides`` None means contiguous (row major, no gaps).
+
+    A ``workspace`` (``T.alloc_global``) is no parameter of the user's: each call allocates it, and drops it.
+    """
 
     name: str
     dtype: str
@@ -27,6 +30,7 @@ class TensorArgument:
     strides: tuple[Expression, ...] | None = None
     read: bool = True
     written: bool = True
+    workspace: bool = False
 
 
 @dataclass(frozen=True)
@@ -118,7 +122,7 @@ class KernelLaunch:
 
 @dataclass(frozen=True)
 class LaunchPlan:
-    """Arguments in the order of the user's signature, the shape variables, and the launches in order.
+    """Arguments in the order of the user's signature, then workspaces; the shape variables; the launches in order.
 
     ``sources`` covers every name that an expression of the plan reads: shape variables first, then scalar arguments.
     """

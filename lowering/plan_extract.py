@@ -1,7 +1,8 @@
 """The launch plan of a lowered module: host statements walked in order, launches and tensor maps recorded.
 
 TileLang's host function first checks and unpacks its arguments, then encodes tensor maps and launches kernels through
-packed calls. Everything else (conditions, loops, workspaces) has no place in a launch plan and is refused by name.
+packed calls; workspaces become arguments that a call allocates. Everything else (conditions, loops) has no place in a
+launch plan and is refused by name.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tvm import arith, tirx
+
+from tilewright.dsl import dtype_name
 
 from .errors import UnsupportedHostCode
 from .expression import Expression, safe_name
@@ -68,6 +71,7 @@ class _Walk:
     maps: dict[Any, TensorMapParameter] = field(default_factory=dict)
     sources: list[VariableSource] = field(default_factory=list)
     launches: list[KernelLaunch] = field(default_factory=list)
+    workspaces: list[TensorArgument] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
 
@@ -86,9 +90,10 @@ def extract_plan(func: Any, host_mod: Any, device_mod: Any, cuda: str, name: str
     walk = _begin(func, devices)
     _statement(hosts[0].body, walk)
     written = _written(walk, cuda)
-    arguments = tuple(
+    signature = [
         replace(a, written=a.name in written) if isinstance(a, TensorArgument) else a for a in _signature(func, walk)
-    )
+    ]
+    arguments = (*signature, *walk.workspaces)
     variables = tuple(dict.fromkeys(source.variable for source in walk.sources))
     scalars = _scalar_sources(arguments, walk)
     plan = LaunchPlan(name, arguments, variables, tuple(walk.launches), (*walk.sources, *scalars))
@@ -154,7 +159,7 @@ def _signature(func: Any, walk: _Walk) -> Sequence[Argument]:
 def _tensor(label: str, buffer: Any, walk: _Walk) -> TensorArgument:
     shape = tuple(expression_of(extent, walk.names) for extent in buffer.shape)
     strides = tuple(expression_of(stride, walk.names) for stride in buffer.strides)
-    return TensorArgument(label, str(buffer.dtype), shape, None if _packed(buffer) else strides)
+    return TensorArgument(label, dtype_name(buffer.dtype), shape, None if _packed(buffer) else strides)
 
 
 def _packed(buffer: Any) -> bool:
@@ -197,7 +202,6 @@ _HOST_WORDS = {
     "IfThenElse": "a condition around a launch",
     "For": "a loop around a launch",
     "While": "a loop around a launch",
-    "AllocBuffer": "an allocation (T.alloc_global)",
 }
 
 
@@ -212,6 +216,15 @@ def _attribute(stmt: Any, walk: _Walk) -> None:
 
 def _nothing(stmt: Any, walk: _Walk) -> None:
     """Checks and declarations: the runtime makes its own from the signature."""
+
+
+def _workspace(stmt: Any, walk: _Walk) -> None:
+    buffer = stmt.buffer
+    label = safe_name(str(buffer.name))
+    while label in walk.pointers.values() or label in walk.names.values():
+        label += "_"
+    walk.pointers[buffer.data] = label
+    walk.workspaces.append(replace(_tensor(label, buffer, walk), workspace=True))
 
 
 def _bind(stmt: Any, walk: _Walk) -> None:
@@ -402,6 +415,7 @@ _STATEMENTS: Mapping[type, Callable[[Any, _Walk], None]] = {
     tirx.AttrStmt: _attribute,
     tirx.AssertStmt: _nothing,
     tirx.DeclBuffer: _nothing,
+    tirx.AllocBuffer: _workspace,
     tirx.Bind: _bind,
     tirx.Evaluate: _evaluate,
 }

@@ -26,6 +26,7 @@ from .kernel import Kernel as Kernel
 from .kernel import compile as compile
 from .operator import TorchOperator as TorchOperator
 from .operator import register_operator as register_operator
+from .profiler import Profiler as Profiler
 from .ranks import run_ranks as run_ranks
 from .signature import Signature as Signature
 
@@ -39,6 +40,7 @@ __all__ = [
     "JitFunction",
     "Kernel",
     "NullDevice",
+    "Profiler",
     "Signature",
     "TorchOperator",
     "TracingError",

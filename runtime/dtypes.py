@@ -6,7 +6,7 @@ import torch
 
 from .errors import ArgumentError
 
-_ALIASES = {"float8_e4m3": "float8_e4m3fn", "float8_e8m0fnu": "float8_e8m0fnu"}
+_ALIASES = {"tfloat32": "float32", "float8_e4m3": "float8_e4m3fn", "float8_e8m0fnu": "float8_e8m0fnu"}
 
 # struct module codes of device parameters passed by value
 SCALAR_CODES = {

@@ -209,7 +209,7 @@ def _agreement(signature: Signature) -> list[str]:
 def _output_lines(signature: Signature) -> list[str]:
     lines = []
     device = f"_a{signature.tensors[0]}.device" if signature.tensors else "_device"
-    for i in signature.outputs:
+    for i in (*signature.outputs, *signature.workspaces):
         argument = signature.tensor(i)
         shape = f"({''.join(f'{e.text}, ' for e in argument.shape)})"
         if argument.strides is None:

@@ -34,6 +34,7 @@ from .devices.protocol import Device
 from .entry import MISSING, Hooks, Launcher, generate_entry
 from .errors import ArgumentError, DriverError, OptionError
 from .outputs import OutIdx
+from .profiler import Profiler
 from .signature import Signature, signature_of
 
 
@@ -162,6 +163,14 @@ class Kernel:
     def get_kernel_source(self) -> str:
         """The CUDA source, under TileLang's name for it."""
         return self.cuda
+
+    def get_profiler(self, tensor_supply_type: Any = "Auto") -> Profiler:
+        """TileLang's profiler of the kernel: ``assert_allclose``, ``run_once`` and ``do_bench`` on inputs it makes.
+
+        Args:
+            tensor_supply_type: how inputs are filled, a ``tilelang.TensorSupplyType`` or its name.
+        """
+        return Profiler(self, tensor_supply_type if isinstance(tensor_supply_type, str) else tensor_supply_type.name)
 
     def on(self, device: Device) -> Kernel:
         """The same kernel with every launch sent to ``device``, such as a virtual GPU of another mode."""

@@ -22,13 +22,14 @@ def output_positions(plan: LaunchPlan, out_idx: OutIdx) -> tuple[int, ...]:
     if out_idx is None:
         return ()
     given = (out_idx,) if isinstance(out_idx, int) else tuple(int(index) for index in out_idx)
-    count = len(plan.arguments)
+    parameters = [a for a in plan.arguments if not (isinstance(a, TensorArgument) and a.workspace)]
+    count = len(parameters)
     positions = tuple(index + count if index < 0 else index for index in given)
     for index, position in zip(given, positions, strict=True):
         if not 0 <= position < count:
             raise OutputIndexError(
                 f"out_idx = {index} is out of range: {plan.name} has {count} parameters",
-                values={"parameters": ", ".join(argument.name for argument in plan.arguments)},
+                values={"parameters": ", ".join(argument.name for argument in parameters)},
                 remedy=f"use a number from {-count} to {count - 1}",
             )
         if not isinstance(plan.arguments[position], TensorArgument):

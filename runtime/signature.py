@@ -47,7 +47,13 @@ class Signature:
     @cached_property
     def inputs(self) -> tuple[int, ...]:
         """Positions of the arguments that the caller passes."""
-        return tuple(i for i in range(len(self.plan.arguments)) if i not in self.outputs)
+        own = {*self.outputs, *self.workspaces}
+        return tuple(i for i in range(len(self.plan.arguments)) if i not in own)
+
+    @cached_property
+    def workspaces(self) -> tuple[int, ...]:
+        """Positions of the tensors that a call allocates and drops."""
+        return tuple(i for i, a in enumerate(self.plan.arguments) if isinstance(a, TensorArgument) and a.workspace)
 
     @cached_property
     def tensors(self) -> tuple[int, ...]:
@@ -120,7 +126,8 @@ def signature_of(plan: LaunchPlan, out_idx: OutIdx) -> Signature:
     for argument in plan.arguments:
         if isinstance(argument, TensorArgument):
             torch_dtype(argument.dtype, argument.name)
-    inputs = [(i, argument) for i, argument in enumerate(plan.arguments) if i not in outputs]
+    whole = Signature(plan, outputs, {})
+    inputs = [(i, plan.arguments[i]) for i in whole.inputs]
     origins: dict[str, Origin] = {}
     for kind in ("scalar", "shape", "stride", "product"):
         for position, argument in inputs:

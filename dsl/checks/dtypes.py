@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.errors import SourceSpan
 
-from ..dtypes import accepted_names, is_known, suggestion
+from ..dtypes import accepted_names, dtype_name, is_known, suggestion
 from ..errors import DtypeError
 from ..program import Program
 from ..spans import buffer_span, place
@@ -31,7 +31,7 @@ def check_buffer_dtypes(launch: Launch) -> None:
     """
     for placed in launch.placed():
         if placed.entry.kind == "buffer":
-            _require(placed.entry.label, str(placed.entry.node.dtype), placed.span)
+            _require(placed.entry.label, dtype_name(placed.entry.node.dtype), placed.span)
 
 
 def _require(name: str, dtype: str, span: SourceSpan | None) -> None:

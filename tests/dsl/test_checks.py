@@ -239,3 +239,17 @@ def test_register_pressure(make):
 def test_other_machines_get_the_machine_independent_checks(make, refusal):
     check_program(make("O[0] = A[0]", threads=2048).bind(), Target("ascend"))
     assert isinstance(refusal("O[0] = A[300]", Target("ascend")), IndexOutOfRange)
+
+
+def test_a_launch_without_threads_has_the_default_number(make):
+    body = "s = T.alloc_fragment((2, 128), 'float32')\nt = T.alloc_fragment((2,), 'float32')\n"
+    body += "T.copy(A, s)\nT.reduce_sum(s, t, dim=1)\nT.copy(t, O[0])"
+    program = make(body, params='A: T.Tensor((2, 128), "float32"), O: T.Tensor((2,), "float32")', threads=None).bind()
+    check_program(program, HOPPER)
+    assert program.outline().grids[0].detail.thread_count == 128
+
+
+def test_tfloat32_parameters_have_their_name(make):
+    program = make("O[0] = A[0]", params="A: T.Tensor((256,), T.tfloat32), O: T.Tensor((256,), T.tfloat32)").bind()
+    check_program(program, HOPPER)
+    assert [param.dtype for param in program.params] == ["tfloat32", "tfloat32"]

@@ -1,5 +1,7 @@
 import pytest
+import tilelang.language as T
 
+from tilewright.dsl import lint_function
 from tilewright.dsl.errors import ImmutableName, PipelineError
 
 LOST = {
@@ -60,3 +62,29 @@ def test_negative_depth_in_a_captured_name_is_refused(refusal):
 def test_no_pipeline_is_fine(make):
     body = "for k in T.Pipelined(4, num_stages=0):\n    O[k] = A[k]"
     assert make(body).bind().outline().find("k").detail.stages is None
+
+
+def by_type(x, kind):
+    x: T.Tensor((64,), "float32")
+    step = 16
+    if kind == T.int32:
+        step = 32
+    with T.Kernel(1, threads=64):
+        for i in T.Parallel(64):
+            x[i] = step
+
+
+def by_value(x, kind: T.int32):
+    x: T.Tensor((64,), "float32")
+    step = 16
+    if kind == 3:
+        step = 32
+    with T.Kernel(1, threads=64):
+        for i in T.Parallel(64):
+            x[i] = step
+
+
+def test_undeclared_parameters_of_an_eager_kernel_are_known_when_it_is_built():
+    lint_function(by_type, traced=True)
+    with pytest.raises(ImmutableName, match="'step' is bound outside this block"):
+        lint_function(by_value, traced=True)

@@ -163,3 +163,9 @@ def test_wrong_values_in_user_made_functions_are_refused(program, value):
 
 def test_safe_functions_stay_the_same_object(program):
     assert rewrite.safe_annotations(program.func).same_as(program.func)
+
+
+def test_threads_of_a_launch_that_names_none(make):
+    program = make("O[0] = A[0]", threads=None).bind()
+    after = rewrite.annotate_block(program, program.outline().grids[0].node, {"tl.launch_threads": [64, 1, 1]})
+    assert [p.outline().grids[0].detail.thread_count for p in (program, after)] == [128, 64]

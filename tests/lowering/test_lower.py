@@ -103,6 +103,11 @@ def test_wrong_type_of_flag():
 def test_options_from_every_spelling():
     assert Options.of(compile_flags="-DA=1 '-DB=a b'").compiler_flags() == ("-DA=1", "-DB=a b")
     assert Options.of(compile_flags=["-O3", "-DA"]).compiler_flags() == ("-DA",)
+    nvcc = ["--expt-relaxed-constexpr", "--expt-extended-lambda", "-Wno-unused", "--ptxas-options=-v,--maxrregcount=64"]
+    assert Options.of(compile_flags=nvcc).compiler_flags() == (
+        "--ptxas-options=-v",
+        "--ptxas-options=--maxrregcount=64",
+    )
     configs = {"tl.enable_fast_math": True, "tl.ptxas_register_usage_level": 3, "tl.device_compile_flags": ["-DZ"]}
     flags = Options.of(configs).compiler_flags()
     assert flags == ("-DZ", "--use_fast_math", "--ptxas-options=--register-usage-level=3")

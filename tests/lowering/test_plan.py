@@ -267,18 +267,31 @@ def test_a_loop_around_a_launch_is_refused():
         plan_of(Program.from_primfunc(looped))
 
 
-def test_scratch_memory_of_the_host_is_refused():
-    @T.prim_func
-    def scratch(A: T.Tensor((128,), "float32")):
-        with T.Kernel(1, threads=128):
-            g = T.alloc_global((128,), "float32")
-            for i in T.Parallel(128):
-                g[i] = 1.0
-            for i in T.Parallel(128):
-                A[i] = g[i]
+def test_scratch_memory_of_the_host_is_an_argument_after_the_users():
+    n = T.dynamic("N")
 
-    with pytest.raises(UnsupportedHostCode, match="an allocation"):
-        plan_of(Program.from_primfunc(scratch))
+    @T.prim_func
+    def scratch(A: T.Tensor((n, 64), "float32"), g_1: T.Tensor((n, 64), "float32")):
+        g = T.alloc_global((n, 64), "float16")
+        with T.Kernel(n, threads=64) as bx:
+            for i in T.Parallel(64):
+                g[bx, i] = A[bx, i]
+        with T.Kernel(n, threads=64) as bx:
+            for i in T.Parallel(64):
+                g_1[bx, i] = g[bx, i]
+
+    plan = plan_of(Program.from_primfunc(scratch))
+    assert [(a.name, a.workspace) for a in plan.arguments] == [("A", False), ("g_1", False), ("g", True)]
+    assert plan.arguments[2].dtype == "float16"
+    elements = 1
+    for extent in plan.arguments[2].shape:
+        elements *= extent.evaluate(N=5)
+    assert elements == 5 * 64
+    assert [{p.tensor for p in launch.parameters if hasattr(p, "tensor")} for launch in plan.launches] == [
+        {"A", "g"},
+        {"g", "g_1"},
+    ]
+    assert LaunchPlan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
