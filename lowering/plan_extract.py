@@ -53,6 +53,8 @@ TENSOR_MAP_DTYPES = (
     "uint4_align16",
     "uint6_align16",
 )
+# element types of half a byte, by the torch type that holds two of them
+_PAIRED = {"int4": "int8", "uint4": "uint8", "float4_e2m1fn": "float4_e2m1fn_x2"}
 _SHAPE_FIELD, _STRIDES_FIELD = 2, 3  # tvm_struct_get: DLTensor.shape, DLTensor.strides
 _CLUSTER_TAGS = ("tir.cluster_dim_x", "tir.cluster_dim_y", "tir.cluster_dim_z")
 _DYNAMIC_TAG = "tirx.use_dyn_shared_memory"
@@ -159,7 +161,17 @@ def _signature(func: Any, walk: _Walk) -> Sequence[Argument]:
 def _tensor(label: str, buffer: Any, walk: _Walk) -> TensorArgument:
     shape = tuple(expression_of(extent, walk.names) for extent in buffer.shape)
     strides = tuple(expression_of(stride, walk.names) for stride in buffer.strides)
-    return TensorArgument(label, dtype_name(buffer.dtype), shape, None if _packed(buffer) else strides)
+    dtype = dtype_name(buffer.dtype)
+    if dtype in _PAIRED:
+        dtype = _PAIRED[dtype]
+        shape, strides = (*shape[:-1], _half(shape[-1])), (*map(_half, strides[:-1]), *strides[-1:])
+    return TensorArgument(label, dtype, shape, None if _packed(buffer) else strides)
+
+
+def _half(extent: Expression) -> Expression:
+    if extent.constant:
+        return Expression(str(extent.evaluate() // 2))
+    return Expression(f"({extent.text}) // 2", extent.variables)
 
 
 def _packed(buffer: Any) -> bool:

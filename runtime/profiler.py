@@ -153,6 +153,8 @@ class Profiler:
 
 
 def _filled(supply: str, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    if dtype is torch.float4_e2m1fn_x2:  # two numbers a byte, and torch converts to it from nothing
+        return torch.randint(0, 256, shape, device=device, dtype=torch.uint8).view(dtype)
     if supply in ("Zero", "One"):
         return torch.full(shape, int(supply == "One"), device=device).to(dtype)
     if supply == "Integer" or not dtype.is_floating_point:

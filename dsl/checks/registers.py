@@ -12,11 +12,11 @@ from .lifetime import lifetimes
 def check_registers(launch: Launch) -> None:
     """Fragments fit into the registers of the block's threads.
 
-    One fragment larger than that is refused; fragments alive together that exceed it are a warning, since the
-    compiler spills them.
+    Fragments alive together that exceed it are a warning, since the compiler spills them; one fragment of more than
+    twice as many is refused.
 
     Raises:
-        RegisterError: a single fragment needs more registers than a thread has.
+        RegisterError: a single fragment would lie mostly outside the registers.
     """
     threads, limit = launch.threads, launch.target.max_registers_per_thread
     if threads is None:
@@ -27,7 +27,7 @@ def check_registers(launch: Launch) -> None:
             continue
         needed = -(-info.nbytes // (4 * threads))
         weights[entry.label] = needed
-        if needed > limit:
+        if needed > 2 * limit:
             raise RegisterError(
                 f"fragment {entry.label} needs {needed} registers a thread, the limit is {limit}", span=entry.span,
                 values={entry.label: f"{info.dtype}[{', '.join(map(str, info.shape))}]", "threads": threads},

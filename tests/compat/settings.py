@@ -30,6 +30,8 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "deepseek_v32/sparse_mla_fwd_seesaw.py": ("--test_correctness",),
 }
 
+_EXACT = ("assert_allclose(ref_program,", "assert_allclose(lambda *x: ref_program(*[t.double() for t in x]),")
+
 EDITS: dict[str, tuple[tuple[str, str], ...]] = {
     # the block of 8192 columns has to be filled: the kernel pads with zeros
     "online_softmax/online_softmax.py": (("M = 1024\nN = 1024", "M = 16\nN = 8192"),),
@@ -37,10 +39,12 @@ EDITS: dict[str, tuple[tuple[str, str], ...]] = {
     "deepseek_v4/act_quant.py": (("scale = amax / fp8_max", "scale = amax * (1 / fp8_max)"),),
     "cast/example_group_per_split_token_cast_to_fp8.py": (("[2048, 6144]", "[256, 768]"),),
     "block_causal_attention/block_causal_attention.py": (
-        ("for dllm_block in _SUPPORTED_DLLM_BLOCKS", "for dllm_block in (4, 32)"),
+        ("for dllm_block in _SUPPORTED_DLLM_BLOCKS", "for dllm_block in (32,)"),
     ),
     "block_causal_attention/block_causal_attention_varlen.py": (
-        ("for dllm_block in _SUPPORTED_DLLM_BLOCKS", "for dllm_block in (4, 32)"),
+        ("lengths = [128, 256, 384]", "lengths = [128, 256]"),
+        ("_run_varlen_case([512, 1024], ", "_run_varlen_case([256, 512], "),
+        ("for dllm_block in _SUPPORTED_DLLM_BLOCKS", "for dllm_block in (32,)"),
     ),
     "deepseek_deepgemm/example_deepgemm_fp8_2xAcc.py": (("[16, 32, 64, 128]", "[32, 128]"),),
     "dsa_hisa/block_sparse_mqa_fp8.py": (("    for cfg in [\n", "    for cfg in [(256, 64, 128, 64, 4, 1)] or [\n"),),
@@ -51,9 +55,20 @@ EDITS: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "dsa_hisa/pool_mqa_fp8.py": (("    for cfg in [\n", "    for cfg in [(32768, 2, 128, 128, 256, 1)] or [\n"),),
+    "dsa_sparse_finetune/indexer_bwd.py": (("[0, 1023, S]", "[0, S // 2 - 1, S]"),),
+    "dsa_sparse_finetune/sparse_mla_topk_reducesum.py": (("[0, 1023, S]", "[0, S // 2 - 1, S]"),),
+    # on the CPU the references round to half between their products, further from float64 than the kernels are
+    "linear_attention/example_mamba_chunk_scan.py": (_EXACT,),
+    "linear_attention/example_mamba_chunk_state.py": (_EXACT,),
+    "flash_decoding/example_gqa_decode.py": (
+        ('"--kv_seqlen", type=int, default=512', '"--kv_seqlen", type=int, default=2048'),
+    ),
     "dsa_hisa/clean_and_maintain_logits.py": (
         ("(4096, 4096, 1)", "(256, 4096, 1)"),
         ("(4096, 4096, 4)", "(256, 4096, 4)"),
         ("        (16384, 16384, 1),\n        (16384, 16384, 8),\n        (65536, 65536, 16),\n", "\n\n\n"),
     ),
 }
+
+# kernels that read addresses from memory
+POINTERS = ("grouped_gemm/example_grouped_gemm_fwd_ptr.py",)

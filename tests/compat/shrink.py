@@ -13,13 +13,13 @@ CAPS: tuple[tuple[str, int], ...] = (
     (r"(b|num_batch)", 2),
     (r"(m|n|k|n_dim|hidden|hidden_size|in_dim|out_dim|d_hidden|d_expert)", 1024),
     (
-        r"(s|t|sq|skv|seq|seqlen|seq_len|seq_q|seq_kv|seq_len_kv|seqlen_q|seqlen_kv|q_seqlen|k_seqlen|kv_seqlen|n_ctx|kv_ctx|"
+        r"(s|t|sq|skv|seq|seqlen|seq_len|seq_q|seq_kv|seq_len_kv|seqlen_q|seqlen_kv|q_seqlen|k_seqlen|kv_seqlen|n_ctx|"
         r"q_len|kv_len|q_ctx|max_seqlen|max_cache_seqlen|seqlen_k|seq_length|cache_seqlen|ctx|tokens|num_tokens|total_seq)",
         512,
     ),
     (r"(topk|topk_tokens)", 128),
     (r"(heads|head|num_heads|n_heads|hq|num_head|q_heads)", 64),
-    (r"(warmup|rep|repeat|iters|n_iters|num_iters|runs|n_warmup|n_repeat)", 1),
+    (r"(warmup|rep|iters|n_iters|num_iters|runs|n_warmup|n_repeat)", 1),
 )
 
 

@@ -253,3 +253,11 @@ def test_tfloat32_parameters_have_their_name(make):
     program = make("O[0] = A[0]", params="A: T.Tensor((256,), T.tfloat32), O: T.Tensor((256,), T.tfloat32)").bind()
     check_program(program, HOPPER)
     assert [param.dtype for param in program.params] == ["tfloat32", "tfloat32"]
+
+
+def test_a_fragment_that_spills_is_a_warning(make):
+    body = "s = T.alloc_fragment((128, 256), 'float32')\nT.clear(s)\nT.copy(s, O)"
+    text = warned(
+        make, RegisterPressure, body, params='A: T.Tensor((1,), "float32"), O: T.Tensor((128, 256), "float32")'
+    )
+    assert "need 256 of 255 registers a thread" in text[0]

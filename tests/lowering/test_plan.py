@@ -294,6 +294,21 @@ def test_scratch_memory_of_the_host_is_an_argument_after_the_users():
     assert LaunchPlan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
 
 
+@pytest.mark.parametrize(
+    ("dtype", "stored"), [("int4", "int8"), ("uint4", "uint8"), ("float4_e2m1fn", "float4_e2m1fn_x2")]
+)
+def test_half_bytes_are_passed_in_pairs(dtype, stored):
+    n = T.dynamic("N")
+
+    @T.prim_func
+    def pairs(A: T.Tensor((n, 64), dtype), B: T.Tensor((n, 64), dtype)):
+        with T.Kernel(n, threads=32) as bx:
+            T.copy(A[bx, 0:64], B[bx, 0:64])
+
+    plan = plan_of(Program.from_primfunc(pairs))
+    assert [(a.dtype, a.shape[1].text, a.shape[0].text) for a in plan.arguments] == [(stored, "32", "N")] * 2
+
+
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 def test_json_round_trip(gemm, target):
     m = T.dynamic("M")
