@@ -12,7 +12,7 @@ from typing import Any
 from tilewright import knobs
 
 from . import _engine
-from .errors import LaunchError
+from .errors import LaunchError, UnsupportedInstruction
 from .hot import hot_lines, totals
 from .ptx import Encoder, Kernel, Module, Parameter, SourceLine, parse_module, source_chain, source_chains
 from .ptx.parse import TYPE_BYTES
@@ -242,6 +242,7 @@ def launch(
     shape = (extents(grid, "grid"), extents(block, "block"), _cluster_of(kernel, cluster))
     _check_shape(kernel, *shape)
     wanted = _check_options(kernel, mode, checks, target, dynamic_smem)
+    _check_target(kernel, target)
     params, ranges = _pack(kernel, args)
     ranges += [(*_hull(t, f"memory {k}"), f"memory {k}", True) for k, t in enumerate(memory)]
     workers = threads or knobs.VGPU_THREADS.number() or os.cpu_count() or 1
@@ -277,6 +278,16 @@ def _check_options(
             values={"static": kernel.static_shared, "dynamic": dynamic_smem, "limit": limit},
         )
     return wanted
+
+
+def _check_target(kernel: Kernel, target: str) -> None:
+    for need, opcode, line in kernel.needs:
+        if not need.met_by(target):
+            raise UnsupportedInstruction(
+                f"PTX line {line}: {opcode} needs {need}; the target is {target}",
+                values={"PTX line": line, "target": target},
+                remedy=f"launch for a target that has it, or compile the kernel for {target}",
+            )
 
 
 @lru_cache(maxsize=8)
