@@ -12,7 +12,7 @@ from tilewright import knobs
 
 from . import _engine
 from .arguments import pack, reach
-from .errors import LaunchError
+from .errors import LaunchError, UnsupportedInstruction
 from .hot import totals
 from .ptx import Encoder, Kernel, Module, parse_module
 from .ptx.parse import TYPE_BYTES
@@ -234,6 +234,7 @@ def _prepare(one: Launch, target: str) -> Grid:
     shape = (extents(one.grid, "grid"), extents(one.block, "block"), _cluster_of(kernel, one.cluster))
     _check_shape(kernel, *shape)
     _check_shared(kernel, target, one.dynamic_smem)
+    _check_target(kernel, target)
     params, ranges = pack(kernel, one.args)
     for k, tensor in enumerate(one.memory):
         ranges += reach(tensor, f"memory {k}")
@@ -242,6 +243,16 @@ def _prepare(one: Launch, target: str) -> Grid:
         ranges, one.device,
     )  # fmt: skip
     return Grid(module, kernel, one.entry, shape[1], one.device, request)
+
+
+def _check_target(kernel: Kernel, target: str) -> None:
+    for need, opcode, line in kernel.needs:
+        if not need.met_by(target):
+            raise UnsupportedInstruction(
+                f"PTX line {line}: {opcode} needs {need}; the target is {target}",
+                values={"PTX line": line, "target": target},
+                remedy=f"launch for a target that has it, or compile the kernel for {target}",
+            )
 
 
 def _check_options(mode: str, checks: Collection[str]) -> frozenset[str]:

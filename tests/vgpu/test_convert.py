@@ -32,6 +32,8 @@ def test_integers(elementwise, source):
     for to, dtype in INTS.items():
         info = np.iinfo(dtype)
         assert np.array_equal(elementwise(f"cvt.{to}.{source} %y, %x0;", [a], dtype), a.astype(dtype)), to
+        if info.min <= np.iinfo(a.dtype).min and np.iinfo(a.dtype).max <= info.max:
+            continue  # nothing to saturate: not a spelling
         want = np.array([min(max(int(x), info.min), info.max) for x in a], dtype)
         assert np.array_equal(elementwise(f"cvt.sat.{to}.{source} %y, %x0;", [a], dtype), want), to
 

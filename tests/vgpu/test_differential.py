@@ -52,6 +52,9 @@ HD uint64_t canonical(float x) { return x != x ? 1 : bits(x); }
 HD uint64_t canonical(double x) { return x != x ? 1 : bits(x); }
 HD uint64_t canonical(uint32_t x) { return x; }
 HD uint64_t canonical(uint64_t x) { return x; }
+// The sign and payload of a NaN are the machine's own.
+HD float known(float x) { return x != x ? 1 : x; }
+HD double known(double x) { return x != x ? 1 : x; }
 HD int32_t s32(uint32_t x) { return (int32_t)x; }
 HD int64_t s64(uint64_t x) { return (int64_t)x; }
 HD int64_t to_long(double x) { return fabs(x) < 9e18 ? (int64_t)x : 7; }
@@ -108,7 +111,7 @@ class Expressions:
                 lambda: f"(uint32_t){e('u64')}",
                 lambda: f"(uint32_t)to_int({e('f32')})",
                 lambda: f"to_uint({e('f32')})",
-                lambda: f"bits({e('f32')})",
+                lambda: f"bits(known({e('f32')}))",
                 lambda: f"(~{e()})",
             ]
         )()
@@ -130,7 +133,7 @@ class Expressions:
                 lambda: f"((uint64_t){e('u32')} * {e('u32')})",
                 lambda: f"(uint64_t)((int64_t)s32({e('u32')}) * s32({e('u32')}))",
                 lambda: f"(uint64_t)to_long({e('f64')})",
-                lambda: f"bits({e('f64')})",
+                lambda: f"bits(known({e('f64')}))",
                 lambda: f"(uint64_t)(((unsigned __int128){e()} << 64 | {e()}) >> ({e('u32')} & 127))",
                 lambda: f"(uint64_t)((((unsigned __int128){e()} << 64 | {e()}) + {e()}) >> 64)",
             ]
@@ -157,7 +160,7 @@ class Expressions:
                 lambda: f"rint{suffix}({e()})",
                 lambda: f"fabs{suffix}({e()})",
                 lambda: f"(- {e()})",
-                lambda: f"copysign{suffix}({e()}, {e()})",
+                lambda: f"copysign{suffix}({e()}, known({e()}))",
                 lambda: f"({e()} < {e()} ? {e()} : {e()})",
                 lambda: f"({cast})s32({e('u32')})",
                 lambda: f"({cast}){e('u32')}",

@@ -75,8 +75,8 @@ def test_wrong_launches():
         ("frobnicate.b32 %r0, %r1;", "frobnicate.b32 is not run"),
         ("add.wild.s32 %r0, %r1, %r2;", "add.wild.s32 has unsupported modifier .wild"),
         ("shfl.sync.bfly.b64 %d0, %d1, 1, 31, -1;", "needs one of .b32"),
-        ("tcgen05.alloc.b32 [%d0], 32;", "tcgen05.alloc.b32 is not run"),
-        ("cvt.s32.f32 %r0, %f0;", "needs .rni"),
+        ("tcgen05.alloc.b32 [%d0], 32;", "tcgen05.alloc.b32 needs sm_100a, which the virtual GPU does not run"),
+        ("cvt.s32.f32 %r0, %f0;", "it takes cvt(.rni|.rzi|.rmi|.rpi)"),
         ("call %d0, (%r0);", "indirect call"),
     ],
 )

@@ -25,9 +25,9 @@ STATEMENTS = {
 OPCODES = {
     "ld.global.u32 %r0;": "ld.global.u32 has 1 operands where 2 belong",
     "st.global.u32 [%a0];": "st.global.u32 has 1 operands",
-    "cvt.f32.tf32 %f0, %r0;": "cvt.f32.tf32 is not run by the virtual GPU",
-    "add.rn.f32x2 %d0, %d0, %d0;": "add.rn.f32x2 needs one of",
-    "cvt.rs.f16x2.f32 %r0, %f0, %f1, %r1;": "cvt.rs.f16x2.f32 has .rs",
+    "cvt.f32.tf32 %f0, %r0;": "cvt.f32.tf32 is no spelling of cvt",
+    "add.rn.f32x2 %d0, %d0, %d0;": "add.rn.f32x2 needs sm_100 or newer",
+    "cvt.rs.f16x2.f32 %r0, %f0, %f1, %r1;": "cvt.rs.f16x2.f32 needs sm_100a",
     "brx.foo %r0, TABLE;": "brx.foo is not run by the virtual GPU",
 }
 

@@ -1,4 +1,5 @@
-// Logic, shifts and bit fields: and or xor not cnot lop3 shl shr shf prmt bfe bfi bmsk bfind brev clz popc fns.
+// Logic, shifts and bit fields: and or xor not cnot lop3 shl shr shf prmt bfe bfi bmsk szext bfind brev clz popc
+// fns.
 #include "lanes.h"
 #include "registry.h"
 
@@ -186,15 +187,48 @@ Step prmt(Warp& w, const Instr& i, Mask m) {
   return Step::next;
 }
 
+uint32_t looked_up(uint32_t table, uint32_t a, uint32_t b, uint32_t c) {
+  uint32_t r = 0;
+  for (unsigned k = 0; k < 8; ++k)
+    if (table >> k & 1) r |= (k & 4 ? a : ~a) & (k & 2 ? b : ~b) & (k & 1 ? c : ~c);
+  return r;
+}
+
 Step lop3(Warp& w, const Instr& i, Mask m) {
   uint32_t* d = w.r32(i.ops[0]);
   const uint32_t *a = w.r32(i.ops[1]), *b = w.r32(i.ops[2]), *c = w.r32(i.ops[3]);
   const auto table = static_cast<uint32_t>(i.imm[0]);
+  each_lane(m, [&](int l) { d[l] = looked_up(table, a[l], b[l], c[l]); });
+  return Step::next;
+}
+
+// ops: d, p, a, b, c, q. imm: and (else or); the table. p combines "d is not zero" with q.
+Step lop3_pred(Warp& w, const Instr& i, Mask m) {
+  uint32_t* d = w.r32(i.ops[0]);
+  const uint32_t *a = w.r32(i.ops[2]), *b = w.r32(i.ops[3]), *c = w.r32(i.ops[4]);
+  const Mask q = w.pred(i.ops[5]);
+  Mask some = 0;
   each_lane(m, [&](int l) {
-    uint32_t r = 0;
-    for (unsigned k = 0; k < 8; ++k)
-      if (table >> k & 1) r |= (k & 4 ? a[l] : ~a[l]) & (k & 2 ? b[l] : ~b[l]) & (k & 1 ? c[l] : ~c[l]);
+    const uint32_t r = looked_up(static_cast<uint32_t>(i.imm[1]), a[l], b[l], c[l]);
+    some |= static_cast<Mask>(r != 0) << l;
     d[l] = r;
+  });
+  w.set_pred(i.ops[1], i.imm[0] ? some & q : some | q, m);
+  return Step::next;
+}
+
+// Extension of the low `bits` bits. imm: signed, wraps (else clamps).
+Step szext(Warp& w, const Instr& i, Mask m) {
+  uint32_t* d = w.r32(i.ops[0]);
+  const uint32_t *a = w.r32(i.ops[1]), *b = w.r32(i.ops[2]);
+  each_lane(m, [&](int l) {
+    if (!i.imm[1] && b[l] >= 32) {
+      d[l] = a[l];
+      return;
+    }
+    const uint32_t bits = b[l] & 31, low = (1u << bits) - 1;
+    const bool negative = i.imm[0] && bits > 0 && (a[l] >> (bits - 1) & 1);
+    d[l] = (a[l] & low) | (negative ? ~low : 0);
   });
   return Step::next;
 }
@@ -271,6 +305,8 @@ void register_bits(Registry& r) {
   r.add("shf", shf);
   r.add("prmt", prmt);
   r.add("lop3", lop3);
+  r.add("lop3.pred", lop3_pred);
+  r.add("szext", szext);
   r.add("fns", fns);
   r.add("and.pred", pred_binary<And>);
   r.add("or.pred", pred_binary<Or>);

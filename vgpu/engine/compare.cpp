@@ -138,12 +138,17 @@ Step selp(Warp& w, const Instr& i, Mask m) {
   return Step::next;
 }
 
+// imm: flush the selector.
 template <class T, class C>
 Step slct(Warp& w, const Instr& i, Mask m) {
   T* d = slot<T>(w, i.ops[0]);
   const T *a = slot<T>(w, i.ops[1]), *b = slot<T>(w, i.ops[2]);
   const auto* c = slot<C>(w, i.ops[3]);
-  each_lane(m, [&](int l) { d[l] = get<C>(c[l]) >= C{0} ? a[l] : b[l]; });
+  each_lane(m, [&](int l) {
+    C selector = get<C>(c[l]);
+    if constexpr (std::is_floating_point_v<C>) selector = i.imm[0] ? flush(selector) : selector;
+    d[l] = selector >= C{0} ? a[l] : b[l];
+  });
   return Step::next;
 }
 

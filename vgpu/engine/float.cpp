@@ -14,6 +14,7 @@ T in(T x, bool ftz) {
 
 template <class T>
 T out(T x, const Instr& i) {
+  if (std::is_same_v<T, float> && std::isnan(x)) x = get<T>(static_cast<Store<T>>(0x7fffffffu));
   if (i.imm[0]) x = flush(x);
   return i.imm[1] ? saturate(x) : x;
 }
@@ -164,6 +165,19 @@ Step ex2(Warp& w, const Instr& i, Mask m) {
   return Step::next;
 }
 
+// rcp and rsqrt .approx.ftz.f64: the low words of operand and result are zero, subnormals are too; NaN is 0x7fffffff00000000.
+template <class Op>
+Step gross(Warp& w, const Instr& i, Mask m) {
+  uint64_t* d = w.r64(i.ops[0]);
+  const uint64_t* a = w.r64(i.ops[1]);
+  const auto flushed = [](double x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0, x) : x; };
+  each_lane(m, [&](int l) {
+    const double r = flushed(Op::f(flushed(get<double>(a[l] & ~uint64_t{0xffffffff}))));
+    d[l] = std::isnan(r) ? 0x7fffffff00000000u : put<double>(r) & ~uint64_t{0xffffffff};
+  });
+  return Step::next;
+}
+
 template <class T>
 Step copysign(Warp& w, const Instr& i, Mask m) {  // sign of a, magnitude of b
   auto* d = slot<T>(w, i.ops[0]);
@@ -210,6 +224,8 @@ void add_typed(Registry& r, const std::string& t) {
 void register_float(Registry& r) {
   add_typed<float>(r, "f32");
   add_typed<double>(r, "f64");
+  r.add("rcp.gross.f64", gross<Rcp>);
+  r.add("rsqrt.gross.f64", gross<Rsqrt>);
   r.add("sin.f32", function<float, Sin>);
   r.add("cos.f32", function<float, Cos>);
   r.add("lg2.f32", function<float, Lg2>);

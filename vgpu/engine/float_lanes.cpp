@@ -9,12 +9,25 @@ namespace tilewright::vgpu {
 
 #define LANES for (int l = 0; l < 32; ++l)
 
-TILEWRIGHT_CLONES void lanes_add(float* d, const float* a, const float* b) { LANES d[l] = a[l] + b[l]; }
-TILEWRIGHT_CLONES void lanes_sub(float* d, const float* a, const float* b) { LANES d[l] = a[l] - b[l]; }
-TILEWRIGHT_CLONES void lanes_mul(float* d, const float* a, const float* b) { LANES d[l] = a[l] * b[l]; }
-TILEWRIGHT_CLONES void lanes_div(float* d, const float* a, const float* b) { LANES d[l] = a[l] / b[l]; }
+namespace {
+
+// PTX ISA, "Floating-Point Instructions": single precision knows one NaN, 0x7fffffff.
+inline __attribute__((always_inline)) float canonical(float x) {
+  uint32_t bits;
+  std::memcpy(&bits, &x, 4);
+  bits = x != x ? 0x7fffffffu : bits;
+  std::memcpy(&x, &bits, 4);
+  return x;
+}
+
+}  // namespace
+
+TILEWRIGHT_CLONES void lanes_add(float* d, const float* a, const float* b) { LANES d[l] = canonical(a[l] + b[l]); }
+TILEWRIGHT_CLONES void lanes_sub(float* d, const float* a, const float* b) { LANES d[l] = canonical(a[l] - b[l]); }
+TILEWRIGHT_CLONES void lanes_mul(float* d, const float* a, const float* b) { LANES d[l] = canonical(a[l] * b[l]); }
+TILEWRIGHT_CLONES void lanes_div(float* d, const float* a, const float* b) { LANES d[l] = canonical(a[l] / b[l]); }
 TILEWRIGHT_CLONES void lanes_fma(float* d, const float* a, const float* b, const float* c) {
-  LANES d[l] = __builtin_fmaf(a[l], b[l], c[l]);
+  LANES d[l] = canonical(__builtin_fmaf(a[l], b[l], c[l]));
 }
 // The operand that is a number wins; max(-0, +0) = +0.
 TILEWRIGHT_CLONES void lanes_max(float* d, const float* a, const float* b) {
@@ -23,7 +36,7 @@ TILEWRIGHT_CLONES void lanes_max(float* d, const float* a, const float* b) {
     float r = x > y ? x : y;
     r = x != x ? y : r;
     r = y != y ? x : r;
-    d[l] = x == y ? (__builtin_signbitf(x) ? y : x) : r;
+    d[l] = canonical(x == y ? (__builtin_signbitf(x) ? y : x) : r);
   }
 }
 TILEWRIGHT_CLONES void lanes_min(float* d, const float* a, const float* b) {
@@ -32,7 +45,7 @@ TILEWRIGHT_CLONES void lanes_min(float* d, const float* a, const float* b) {
     float r = x < y ? x : y;
     r = x != x ? y : r;
     r = y != y ? x : r;
-    d[l] = x == y ? (__builtin_signbitf(x) ? x : y) : r;
+    d[l] = canonical(x == y ? (__builtin_signbitf(x) ? x : y) : r);
   }
 }
 
@@ -56,7 +69,7 @@ TILEWRIGHT_CLONES void lanes_exp2(float* d, const float* a) {
     double scale;
     std::memcpy(&scale, &bits, 8);
     const float r = static_cast<float>(p * scale);
-    d[l] = x != x ? x : r;
+    d[l] = canonical(x != x ? x : r);
   }
 }
 

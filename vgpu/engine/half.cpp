@@ -1,4 +1,5 @@
-// f16, bf16 and their packed pairs. imm of every instruction: flush, saturate, relu (min/max: NaN and xorsign bits, as f32).
+// f16, bf16 and their packed pairs. imm of every instruction: flush, saturate (min/max:
+// NaN and xorsign bits, as f32), relu + 2 * out-of-bounds NaN.
 #include "lanes.h"
 #include "numeric.h"
 #include "registry.h"
@@ -25,7 +26,7 @@ template <class H>
 uint32_t finish(uint32_t bits, const Instr& i) {
   if (i.imm[0]) bits = flush_bits(bits, H::kSmallest);
   if (i.imm[1]) bits = H::down(saturate(H::up(bits)));
-  if (i.imm[2]) bits = H::up(bits) > 0 || (bits & 0x7fff) > H::down(INFINITY) ? bits : 0;
+  if (i.imm[2] & 1) bits = H::up(bits) > 0 || (bits & 0x7fff) > H::down(INFINITY) ? bits : 0;
   return bits;
 }
 
@@ -97,12 +98,17 @@ Step half_binary(Warp& w, const Instr& i, Mask m) {
   return Step::next;
 }
 
+// The NaN that a tensor map fills in for elements outside its tensor (tensor_map.cpp); fma.oob takes it as a zero product
+// and sum.
+bool is_outside(uint32_t bits) { return (bits & 0xffff) == 0x7fff; }
+
 template <class H, bool kPair>
 Step half_fma(Warp& w, const Instr& i, Mask m) {
   uint32_t* d = w.r32(i.ops[0]);
   const uint32_t *a = w.r32(i.ops[1]), *b = w.r32(i.ops[2]), *c = w.r32(i.ops[3]);
   each_lane(m, [&](int l) {
     d[l] = halves<kPair>([&](int s) {
+      if ((i.imm[2] & 2) && (is_outside(a[l] >> s) || is_outside(b[l] >> s))) return 0u;
       const double product = static_cast<double>(load<H>(a[l] >> s, i)) * load<H>(b[l] >> s, i);
       return finish<H>(H::down_exact(sum_to_odd(product, load<H>(c[l] >> s, i))), i);
     });

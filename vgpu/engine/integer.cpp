@@ -84,6 +84,9 @@ struct Mad24 {
   template <class T>
   static T f(T a, T b, T c) { return Add::f(Mul24<kHigh>::f(a, b), c); }
 };
+struct Mad24HiSat {
+  static int32_t f(int32_t a, int32_t b, int32_t c) { return AddSat::clamp(int64_t{Mul24<true>::f(a, b)} + c); }
+};
 // Division by zero gives all ones and the remainder the dividend, as the instruction sequences of the hardware do.
 struct Div {
   template <class T>
@@ -122,10 +125,12 @@ struct Relu {
   static T apply(T a, T b) { return Max::f(Op::f(a, b), T{0}); }
 };
 struct MinRelu {
-  static int32_t f(int32_t a, int32_t b) { return Relu::apply<Min>(a, b); }
+  template <class T>
+  static T f(T a, T b) { return Relu::apply<Min>(a, b); }
 };
 struct MaxRelu {
-  static int32_t f(int32_t a, int32_t b) { return Relu::apply<Max>(a, b); }
+  template <class T>
+  static T f(T a, T b) { return Relu::apply<Max>(a, b); }
 };
 struct Sad {
   template <class T>
@@ -261,6 +266,9 @@ void register_integer(Registry& r) {
   r.add("mad.hi.sat.s32", ternary<int32_t, int32_t, int32_t, MadHiSat>);
   r.add("min.relu.s32", binary<int32_t, int32_t, MinRelu>);
   r.add("max.relu.s32", binary<int32_t, int32_t, MaxRelu>);
+  r.add("mad24.hi.sat.s32", ternary<int32_t, int32_t, int32_t, Mad24HiSat>);
+  r.add("min.relu.s16x2", binary<uint32_t, uint32_t, Halves<MinRelu, int16_t>>);
+  r.add("max.relu.s16x2", binary<uint32_t, uint32_t, Halves<MaxRelu, int16_t>>);
   r.add("min.s16x2", binary<uint32_t, uint32_t, Halves<Min, int16_t>>);
   r.add("min.u16x2", binary<uint32_t, uint32_t, Halves<Min, uint16_t>>);
   r.add("max.s16x2", binary<uint32_t, uint32_t, Halves<Max, int16_t>>);

@@ -19,6 +19,8 @@ const Registry& registry() {
     register_float(r);
     register_half(r);
     register_convert(r);
+    register_video(r);
+    register_pack(r);
     register_compare(r);
     register_move(r);
     register_memory(r);
@@ -28,6 +30,8 @@ const Registry& registry() {
     register_cluster(r);
     register_control(r);
     register_mma(r);
+    register_mma_sparse(r);
+    register_wmma(r);
     register_wgmma(r);
     register_ldmatrix(r);
     register_cp_async(r);

@@ -30,6 +30,8 @@ void register_bits(Registry& r);
 void register_float(Registry& r);
 void register_half(Registry& r);
 void register_convert(Registry& r);
+void register_video(Registry& r);
+void register_pack(Registry& r);
 void register_compare(Registry& r);
 void register_move(Registry& r);
 void register_memory(Registry& r);
@@ -38,8 +40,10 @@ void register_warp(Registry& r);
 void register_barrier(Registry& r);
 void register_cluster(Registry& r);
 void register_control(Registry& r);
-// colleague's families
+// matrix and asynchronous families
 void register_mma(Registry& r);
+void register_mma_sparse(Registry& r);
+void register_wmma(Registry& r);
 void register_wgmma(Registry& r);
 void register_ldmatrix(Registry& r);
 void register_cp_async(Registry& r);

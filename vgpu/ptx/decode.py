@@ -42,6 +42,9 @@ from . import (
     decode_move as _move,
 )
 from . import (
+    decode_video as _video,
+)
+from . import (
     decode_warp as _warp,
 )
 from . import (
@@ -50,15 +53,26 @@ from . import (
 from .plan import DECODERS, Opcode, Plan
 
 FAMILIES = (
-    _alu, _bulk, _compare, _control, _cp_async, _cvt, _float, _ldmatrix, _mbarrier, _memory, _mma, _move, _warp, _wgmma,
+    _alu, _bulk, _compare, _control, _cp_async, _cvt, _float, _ldmatrix, _mbarrier, _memory, _mma, _move, _video,
+    _warp, _wgmma,
 )  # fmt: skip
 
+_SELECTED = re.compile(r"\.[bh][0-7]{1,4}$")
 _TENSOR = re.compile(r"\[[^,]*,\s*\{([^}]*)\}")
 _plans: dict[tuple[str, tuple[str, ...]], Plan] = {}
 
 
+def _selected(text: str) -> str:
+    """``s`` with the sign of a register and the bytes or halves that are picked from it: ``s-.h0``."""
+    picked = _SELECTED.search(text)
+    return f"s{'-' * (text[:2] == '-%')}{picked.group() if picked else ''}"
+
+
 def shape_of(operands: list[str]) -> tuple[str, ...]:
-    """The shape of every operand: ``s`` scalar, ``m`` memory, ``v4`` vector, ``t2`` tensor map, ``c`` clock."""
+    """The shape of every operand: ``s`` scalar, ``m`` memory, ``v4`` vector, ``t2`` tensor map, ``c`` clock.
+
+    A scalar may be ``s|`` (a pair), ``s-`` (negated), ``s.b0`` (with a selector of the video instructions).
+    """
     out = []
     for text in operands:
         first = text[0]
@@ -69,6 +83,10 @@ def shape_of(operands: list[str]) -> tuple[str, ...]:
             out.append(f"v{text.count(',') + 1}")
         elif text.startswith(("%clock", "%globaltimer")):
             out.append("c")
+        elif "|" in text:
+            out.append("s|")
+        elif "." in text or first == "-":
+            out.append(_selected(text))
         else:
             out.append("s")
     return tuple(out)

@@ -27,7 +27,7 @@ def decode_arithmetic(op: Opcode, shape: tuple[str, ...]) -> Plan:
     packed = ("s16x2", "u16x2") if op.root in ("add", "min", "max") else ()
     t = op.choose((*INTEGERS, *packed))
     op.finish()
-    if (sat or relu) and t != "s32":
+    if (sat and t != "s32") or (relu and t not in ("s32", "s16x2")):
         raise op.refuse(f"has .{'sat' if sat else 'relu'} with .{t}")
     handler = f"{op.root}.{'sat.' if sat else 'relu.' if relu else ''}{t}"
     if op.root in ("neg", "abs"):
@@ -69,7 +69,7 @@ def decode_multiply(op: Opcode, shape: tuple[str, ...]) -> Plan:
         if not add or kind == "wide" or t.endswith("16"):
             raise op.refuse("has .cc")
         return Plan(f"mad.cc.{t}", (f"w:{t}", f"r:{t}", f"r:{t}", f"r:{t}"), (1, 0, int(kind == "hi")))
-    if sat and (op.root, kind, t) != ("mad", "hi", "s32"):
+    if sat and (op.root, kind, t) not in (("mad", "hi", "s32"), ("mad24", "hi", "s32")):
         raise op.refuse("has .sat")
     result = t
     if kind == "wide":
@@ -192,9 +192,23 @@ def decode_dot(op: Opcode, _shape: tuple[str, ...]) -> Plan:
 
 @decoder("lop3")
 def decode_lop3(op: Opcode, shape: tuple[str, ...]) -> Plan:
-    """Any logic function of three inputs."""
-    op.choose(("b32",))
+    """Any logic function of three inputs; with ``.or .and`` also whether it is not zero, combined with q."""
+    boolean = ("or", "and")
+    name = op.choose(boolean, "")
+    op.next(("b32",))
     op.finish()
-    if len(shape) != 5:
+    if len(shape) != (6 if name else 5):
         raise op.refuse(f"has {len(shape)} operands")
-    return Plan("lop3", ("w:b32", "r:b32", "r:b32", "r:b32", "imm"))
+    sources = ("r:b32", "r:b32", "r:b32", "imm")
+    if not name:
+        return Plan("lop3", ("w:b32", *sources))
+    return Plan("lop3.pred", ("w:b32|pred", *sources, "r:pred"), (boolean.index(name),))
+
+
+@decoder("szext")
+def decode_szext(op: Opcode, _shape: tuple[str, ...]) -> Plan:
+    """Sign or zero extension of the low b bits."""
+    wraps = op.next(("clamp", "wrap")) == "wrap"
+    signed = op.next(("s32", "u32")) == "s32"
+    op.finish()
+    return Plan("szext", ("w:b32", "r:b32", "r:u32"), (int(signed), int(wraps)))

@@ -26,6 +26,7 @@ from .operands import (
 )  # fmt: skip
 from .parse import TYPE_BYTES, Function, Module, Parameter, Variable, parse_variables, syntax_error
 from .plan import Plan
+from .requirements import NEWEST, Need, need_of
 from .source import source_chain
 from .traits import traits_of
 
@@ -65,6 +66,7 @@ class Kernel:
     local_bytes: int
     directives: str
     functions: tuple[Function, ...]
+    needs: tuple[tuple[Need, str, int], ...]  # architecture, opcode and PTX line of the first that needs it
 
     def function_at(self, line: int) -> Function:
         """The function whose body holds PTX line ``line``."""
@@ -103,6 +105,7 @@ class Encoder:
         self.calls: list[tuple[int, str]] = []
         self.tables: dict[str, list[str]] = {}
         self.compiled: dict[tuple[str, tuple[str, ...]], _Compiled] = {}
+        self.needs: dict[Need, tuple[str, int]] = {}
         self.static_shared = self._place_variables()
         for function in self.functions[1:]:
             for p in (*function.parameters, *function.results):
@@ -122,8 +125,9 @@ class Encoder:
         )
         size = max((p.offset + p.size for p in entry.parameters), default=0)
         return Kernel(
-            program, 0, entry.parameters, size, self.static_shared, self.local_bytes, entry.directives, self.functions
-        )
+            program, 0, entry.parameters, size, self.static_shared, self.local_bytes, entry.directives, self.functions,
+            tuple((need, *place) for need, place in self.needs.items()),
+        )  # fmt: skip
 
     # --- variables ----------------------------------------------------------------------------------------------
     def _place_variables(self) -> int:
@@ -281,7 +285,7 @@ class Encoder:
             raise syntax_error("an operand is missing", line, f"{opcode} {rest}")
         if ".param" in opcode:
             opcode = self._param_space(opcode, operands)
-        compiled = self._compile(opcode, shape_of(operands))
+        compiled = self._compile(opcode, shape_of(operands), line)
         ops, imms = compiled.front[:], compiled.imms[:]
         labels = []
         for encode, operand in zip(compiled.encoders, operands, strict=False):
@@ -306,10 +310,15 @@ class Encoder:
                     return re.sub(r"\.param(::\w+)?", ".local", opcode, count=1)
         return opcode
 
-    def _compile(self, opcode: str, shape: tuple[str, ...]) -> _Compiled:
+    def _compile(self, opcode: str, shape: tuple[str, ...], line: int) -> _Compiled:
         found = self.compiled.get((opcode, shape))
         if found is not None:
             return found
+        need = need_of(opcode, len(shape))
+        if need is not None:
+            if need.arch > NEWEST:
+                raise UnsupportedInstruction(f"{opcode} needs {need}, which the virtual GPU does not run")
+            self.needs.setdefault(need, (opcode, line))
         plan = plan_for(opcode, shape)
         wanted = len(plan.operands)
         if not wanted - plan.optional <= len(shape) - plan.unread <= wanted:

@@ -239,6 +239,16 @@ def scalar(names: Names, role: int, type_: str, any_width: bool) -> Encode:
     return encode
 
 
+def selected(names: Names, role: int) -> Encode:
+    """Encoder of ``"r:b32^"``: a 32-bit register whose sign and selector the plan already knows."""
+    whole = scalar(names, role, "b32", False)
+
+    def encode(text: str, ops: list[int], imms: list[int], line: int) -> None:
+        whole(re.sub(r"^-(?=%)|\.[bh][0-7]{1,4}$", "", text), ops, imms, line)
+
+    return encode
+
+
 def predicate(names: Names, role: int) -> Encode:
     """Encoder of ``"r:pred"`` and ``"w:pred"``."""
 
@@ -389,6 +399,8 @@ def make_encoder(names: Names, descriptor: str) -> Encode:
         return pair(names, role, rest[:-5])
     if rest == "pred":
         return predicate(names, role)
+    if rest == "b32^":
+        return selected(names, role)
     type_, _, count = rest.partition("*")
     any_width = type_.endswith("?")
     type_ = type_.rstrip("?")

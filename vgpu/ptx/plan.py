@@ -75,6 +75,7 @@ class Plan:
     | ``"w:f32*4"`` ``"r:b32*2"`` | ``{a, b, c, d}`` (or one register for ``*1``) | n slots | |
     | ``"w:pred"`` ``"r:pred"`` | ``p``, ``!p``, ``0``/``1``, ``_`` | one predicate | |
     | ``"w:b32|pred"`` | ``d|p`` or ``d`` or ``_`` | slot, predicate (sink when not there) | |
+    | ``"r:b32^"`` | ``-r``, ``r.h0``, ``r.b3210`` (see the shape) | one slot | |
     | ``"addr"`` | ``[reg]``, ``[reg+imm]``, ``[sym+imm]``, ``[imm]`` | slot of the base | offset, base bytes (4 or 8) |
     | ``"tensor*2"`` | ``[map, {c0, c1}]`` | map base slot (8 bytes), n coordinates (s32) | offset |
     | ``"imm"`` | integer literal | | value |

@@ -1,0 +1,2 @@
+#include "registry.h"
+namespace tilewright::vgpu { void register_mma_sparse(Registry&) {} }

@@ -1,0 +1,2 @@
+#include "registry.h"
+namespace tilewright::vgpu { void register_wmma(Registry&) {} }
