@@ -1,2 +1,0 @@
-#include "registry.h"
-namespace tilewright::vgpu { void register_wmma(Registry&) {} }
