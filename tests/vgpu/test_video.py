@@ -1,4 +1,4 @@
-"""Byte-wise and packing integer instructions against their definitions in the PTX ISA (Video Instructions, cvt.pack)."""
+"""Byte-wise and packing integer instructions against the PTX ISA (sections Video Instructions, cvt.pack, szext)."""
 
 from __future__ import annotations
 
