@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import BadSetting
 from .files import load_factory, load_module, reference_of
-from .reference import judge
+from .reference import expected_of, judge
 from .settings import check_names
 from .tensors import make_arguments
 from .trial import Choice, Subject, Trial, findings_of, finished, instructions_of, text_of, timed, wrong
@@ -106,7 +106,7 @@ def run(
     written = [given[a.name] for a in kernel.plan.arguments if a.name in given and getattr(a, "written", False)]
     found = None
     if reference is not None:
-        found = judge(reference, {**program.bindings, **sizes, **arguments}, written)
+        found = judge(expected_of(reference, {**program.bindings, **sizes, **arguments}), written)
     return Trial(
         subject=name,
         kernel=kernel,
@@ -137,8 +137,11 @@ def _check(
     arguments = make_arguments(kernel.plan, sizes)
     places = [i for i, a in enumerate(kernel.plan.arguments) if getattr(a, "written", False)]
 
-    def verify(_: Any, *given: Any) -> tuple[str, ...]:
-        named = {**program.bindings, **sizes, **arguments}
-        return wrong(judge(reference, named, [given[i] for i in places])) if reference and ranks is None else ()
+    if reference is None or ranks is not None:
+        return check(kernel, *arguments.values(), ranks=ranks)
+    expected = expected_of(reference, {**program.bindings, **sizes, **arguments})
 
-    return check(kernel, *arguments.values(), verify=verify, ranks=ranks)
+    def verify(_: Any, *given: Any) -> tuple[str, ...]:
+        return wrong(judge(expected, [given[i] for i in places]))
+
+    return check(kernel, *arguments.values(), verify=verify)

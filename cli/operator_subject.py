@@ -46,8 +46,9 @@ def _run(operator: Operator, settings: Mapping[str, object], choice: Choice) -> 
         moved, named = [_on(device, x) for x in args], {key: _on(device, x) for key, x in keywords.items()}
         result, run_ms = timed(lambda: finished(operator.function, *moved, **named))
     with operator.around(values):
-        found = operator.compare(tuple(r.cpu() for r in tensors(result)), *args, **keywords)
-    exact = tensors(operator.reference(*args, **keywords))[0]
+        expected = operator.expected(*args, **keywords)
+    found = operator.judge(tuple(r.cpu() for r in tensors(result)), expected)
+    exact = expected.exact[0]
     return Trial(
         subject=operator.name,
         kernel=kernel,
@@ -72,12 +73,13 @@ def _check(operator: Operator, settings: Mapping[str, object], choice: Choice, r
     check_names(settings, operator.parameters)
     values = operator.values(settings)
     args, keywords = operator.inputs(values, torch.Generator().manual_seed(SEED))
-
-    def verify(result: Any, *_: Any, **__: Any) -> tuple[str, ...]:
-        found = operator.compare(result, *args, **keywords)
-        return wrong(Comparison(found.error, found.torch_error, found.allowed, 0.0))
-
     with operator.around(values):
+        expected = operator.expected(*args, **keywords)
+
+        def verify(result: Any, *_: Any, **__: Any) -> tuple[str, ...]:
+            found = operator.judge(result, expected)
+            return wrong(Comparison(found.error, found.torch_error, found.allowed, 0.0))
+
         return check(
             operator.function,
             *args,
