@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import torch
 
+from tilewright.runtime import short_name
+
 from .errors import DeviceMismatch, OperandTypeError, ShapeError
 
-HALVES = (torch.float16, torch.bfloat16)
-FLOATS = (*HALVES, torch.float32)
+FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 LIMIT = 2**31 - 1  # sizes are 32-bit in the kernels; offsets are 64-bit
-
-
-def dtype_name(dtype: torch.dtype) -> str:
-    """``float16`` for ``torch.float16``."""
-    return str(dtype).removeprefix("torch.")
 
 
 def require_float(operator: str, **tensors: torch.Tensor | None) -> None:
@@ -25,8 +21,8 @@ def require_float(operator: str, **tensors: torch.Tensor | None) -> None:
     for name, tensor in tensors.items():
         if tensor is not None and tensor.dtype not in FLOATS:
             raise OperandTypeError(
-                f"{operator}: {name} has dtype {dtype_name(tensor.dtype)}",
-                remedy=f"convert {name} to one of {', '.join(map(dtype_name, FLOATS))}",
+                f"{operator}: {name} has dtype {short_name(tensor.dtype)}",
+                remedy=f"convert {name} to one of {', '.join(map(short_name, FLOATS))}",
             )
 
 
@@ -45,7 +41,7 @@ def require_like(operator: str, name: str, tensor: torch.Tensor, other: str, mod
         )
     if tensor.dtype != model.dtype:
         raise OperandTypeError(
-            f"{operator}: {name} is {dtype_name(tensor.dtype)}, {other} is {dtype_name(model.dtype)}",
+            f"{operator}: {name} is {short_name(tensor.dtype)}, {other} is {short_name(model.dtype)}",
             remedy=f"convert one of them, such as {name}.to({other}.dtype)",
         )
 

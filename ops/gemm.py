@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import torch
 
 from tilewright.dsl import Target
-from tilewright.runtime import Kernel, compile, current_schedule, current_target, register_operator
+from tilewright.runtime import Kernel, compile, current_schedule, current_target, register_operator, short_name
 from tilewright.schedules import Schedule
 
-from .gemm_arguments import check_arguments, check_target, dtype_name
+from .gemm_arguments import check_arguments, check_target
 from .gemm_gradient import backward, setup_context
 from .gemm_reference import epilogue
 from .gemm_variants import Problem, Variant, variant_of
@@ -72,13 +72,13 @@ def problem_of(
         m=c.shape[1],
         n=c.shape[2],
         batch=c.shape[0],
-        dtype=dtype_name(left.tensor.dtype),
-        out_dtype=dtype_name(c.dtype),
+        dtype=short_name(left.tensor.dtype),
+        out_dtype=short_name(c.dtype),
         transpose_a=left.transposed,
         transpose_b=right.transposed,
         align=min(left.align, right.align),
         width=load_width((left, right)),
-        bias_dtype=None if bias is None else dtype_name(bias.dtype),
+        bias_dtype=None if bias is None else short_name(bias.dtype),
         activation=activation,
         tensor_cores=left.tensor.dtype != torch.float32 or torch.backends.cuda.matmul.fp32_precision == "tf32",
     )

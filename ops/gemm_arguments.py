@@ -7,14 +7,13 @@ import difflib
 import torch
 
 from tilewright.dsl import Target
+from tilewright.runtime import short_name
 
+from .checks import LIMIT
 from .errors import DeviceMismatch, OperandTypeError, OptionError, ShapeError
 from .gemm_epilogue import ACTIVATIONS
 
 FP8 = (torch.float8_e4m3fn, torch.float8_e5m2)
-HALVES = (torch.float16, torch.bfloat16)
-FLOATS = (*HALVES, torch.float32)
-LIMIT = 2**31 - 1  # sizes are 32-bit in the kernels; offsets are 64-bit
 
 _RESULTS: dict[torch.dtype, tuple[torch.dtype, ...]] = {
     torch.float16: (torch.float16, torch.float32, torch.bfloat16),
@@ -26,11 +25,6 @@ _RESULTS: dict[torch.dtype, tuple[torch.dtype, ...]] = {
 }
 
 
-def dtype_name(dtype: torch.dtype) -> str:
-    """``float16`` for ``torch.float16``."""
-    return str(dtype).removeprefix("torch.")
-
-
 def result_dtype(operand: torch.dtype, out_dtype: torch.dtype | None) -> torch.dtype:
     """The type of C: ``out_dtype``, else that of the operands (bfloat16 for 8-bit floats, int32 for int8).
 
@@ -40,15 +34,15 @@ def result_dtype(operand: torch.dtype, out_dtype: torch.dtype | None) -> torch.d
     allowed = _RESULTS.get(operand)
     if allowed is None:
         raise OperandTypeError(
-            f"gemm: a has dtype {dtype_name(operand)}, which matmul does not take",
-            remedy=f"convert a and b to one of {', '.join(map(dtype_name, _RESULTS))}",
+            f"gemm: a has dtype {short_name(operand)}, which matmul does not take",
+            remedy=f"convert a and b to one of {', '.join(map(short_name, _RESULTS))}",
         )
     if out_dtype is None:
         return allowed[0]
     if out_dtype not in allowed:
         raise OperandTypeError(
-            f"gemm: out_dtype {dtype_name(out_dtype)} cannot be made from {dtype_name(operand)} operands",
-            remedy=f"use one of {', '.join(map(dtype_name, allowed))}",
+            f"gemm: out_dtype {short_name(out_dtype)} cannot be made from {short_name(operand)} operands",
+            remedy=f"use one of {', '.join(map(short_name, allowed))}",
         )
     return out_dtype
 
@@ -112,8 +106,8 @@ def check_arguments(
     """
     if a.dtype != b.dtype:
         raise OperandTypeError(
-            f"gemm: a is {dtype_name(a.dtype)} but b is {dtype_name(b.dtype)}",
-            remedy=f"convert one, such as b.to(torch.{dtype_name(a.dtype)})",
+            f"gemm: a is {short_name(a.dtype)} but b is {short_name(b.dtype)}",
+            remedy=f"convert one, such as b.to(torch.{short_name(a.dtype)})",
         )
     result = result_dtype(a.dtype, out_dtype)
     shape = result_shape(a, b)
@@ -133,8 +127,8 @@ def _check_bias(bias: torch.Tensor, columns: int, a: torch.Tensor, result: torch
     allowed = (torch.int32,) if a.dtype == torch.int8 else tuple(dict.fromkeys((result, torch.float32)))
     if bias.dtype not in allowed:
         raise OperandTypeError(
-            f"gemm: bias is {dtype_name(bias.dtype)}, the result {dtype_name(result)}",
-            remedy=f"convert bias to {' or '.join(map(dtype_name, allowed))}",
+            f"gemm: bias is {short_name(bias.dtype)}, the result {short_name(result)}",
+            remedy=f"convert bias to {' or '.join(map(short_name, allowed))}",
         )
 
 
@@ -172,6 +166,6 @@ def check_target(operand: torch.dtype, target: Target) -> None:
     """
     if operand in FP8 and not target.has_fp8_mma:
         raise OperandTypeError(
-            f"gemm: a and b are {dtype_name(operand)}, which the matrix units of {target.name} do not take",
+            f"gemm: a and b are {short_name(operand)}, which the matrix units of {target.name} do not take",
             remedy="use sm_89 or sm_90a, or convert to float16",
         )

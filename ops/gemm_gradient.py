@@ -7,8 +7,10 @@ from typing import Any
 
 import torch
 
+from tilewright.runtime import short_name
+
+from .checks import FLOATS
 from .errors import OperandTypeError
-from .gemm_arguments import FLOATS, dtype_name
 
 
 def _gemm(*args: Any) -> torch.Tensor:
@@ -25,7 +27,7 @@ def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> No
     a, b, bias, activation, _ = inputs
     if a.dtype not in FLOATS and (a.requires_grad or b.requires_grad):
         raise OperandTypeError(
-            f"gemm: a and b are {dtype_name(a.dtype)}, for which matmul has no gradient",
+            f"gemm: a and b are {short_name(a.dtype)}, for which matmul has no gradient",
             remedy="multiply float16, bfloat16 or float32 tensors, or detach a and b",
         )
     ctx.activation = activation

@@ -15,10 +15,8 @@ from .gemm_arguments import FP8, check_target, result_dtype
 from .gemm_reference import baseline, reference
 from .gemm_variants import variant_of
 from .gemm_views import folded, operand_of
-from .operator import Lowering, Operator, Tolerance
+from .operator import TARGETS, Lowering, Operator, Tolerance
 from .values import torch_dtype
-
-_TARGETS = ("sm_80", "sm_89", "sm_90a")
 
 PARAMETERS: Mapping[str, Any] = {
     "m": 4096,
@@ -98,7 +96,7 @@ def lowering(values: Mapping[str, Any], target: Target) -> Lowering:
 
 def targets(values: Mapping[str, Any]) -> tuple[str, ...]:
     """Targets whose units take the dtype."""
-    return _TARGETS[1:] if torch_dtype("gemm", values["dtype"]) in FP8 else _TARGETS
+    return TARGETS[1:] if torch_dtype("gemm", values["dtype"]) in FP8 else TARGETS
 
 
 _LAYOUTS = tuple({"transpose_a": a, "transpose_b": b} for a in (False, True) for b in (False, True))

@@ -7,6 +7,8 @@ from typing import Any
 
 from tilewright.dsl import language as T
 
+from .symbols import counted
+
 ITEM_BYTES = {
     "float32": 4,
     "int32": 4,
@@ -28,20 +30,6 @@ def short_dtype(dtype: str) -> str:
 def access_elements(access: str, dtype: str) -> int:
     """Elements of one global access: 1 for ``tma``, else the number of bytes that ``access`` spells."""
     return 1 if access == "tma" else int(access) // ITEM_BYTES[dtype]
-
-
-@dataclass(frozen=True)
-class Counted:
-    """A variable and the extent it stands for: the variable times a constant, so that the compiler sees the factor."""
-
-    variable: Any
-    extent: Any
-
-
-def counted(name: str, factor: int, dtype: str = "int32") -> Counted:
-    """A variable that counts units of ``factor`` elements."""
-    variable = T.dynamic(name, dtype)
-    return Counted(variable, variable * factor if factor > 1 else variable)
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import torch
 
 from tilewright.dsl import KernelFactory
-from tilewright.runtime import register_operator
+from tilewright.runtime import register_operator, short_name
 
 from . import checks
 from .errors import OptionError
@@ -60,17 +61,14 @@ def forward_factory(
     access = access_elements(*(tensor for tensor in (x, weight, bias, residual) if tensor is not None))
     tile = row_tile(x.shape[-1], access)
     values = {
-        "dtype": checks.dtype_name(x.dtype),
-        "weight_dtype": None if weight is None else checks.dtype_name(weight.dtype),
+        "dtype": short_name(x.dtype),
+        "weight_dtype": None if weight is None else short_name(weight.dtype),
         "residual": residual is not None,
-        "rows": tile.rows,
-        "width": tile.width,
-        "threads": tile.threads,
-        "access": tile.access,
+        **asdict(tile),
     }
     if kind == "rms":
         return rms_forward, values
-    return layer_forward, {**values, "bias_dtype": None if bias is None else checks.dtype_name(bias.dtype)}
+    return layer_forward, {**values, "bias_dtype": None if bias is None else short_name(bias.dtype)}
 
 
 def _forward(
@@ -81,7 +79,7 @@ def _forward(
     eps: float,
     residual: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    y, total, mean, rstd = _results(kind, x, residual)
+    y, total, mean, rstd = _results(kind, x, weight, bias, eps, residual)
     if x.numel() == 0:
         return y, total, mean.zero_(), rstd.zero_()
     rows, other = as_rows(x), None if residual is None else as_rows(residual)
@@ -106,9 +104,15 @@ def _forward(
 
 
 def _results(
-    kind: str, x: torch.Tensor, residual: torch.Tensor | None
+    kind: str,
+    x: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    eps: float,
+    residual: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """New tensors for y, total (empty without a residual), mean (empty for rms) and rstd."""
+    """New tensors for y, total (empty without a residual), mean (empty for rms) and rstd of arguments that fit."""
+    _check(f"{kind}_norm", x, weight, bias, eps, residual)
     y = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     total = torch.empty(x.shape if residual is not None else (0,), dtype=x.dtype, device=x.device)
     mean = torch.empty(x.shape[:-1] if kind == "layer" else (0,), dtype=torch.float32, device=x.device)
@@ -119,7 +123,6 @@ def _results(
 def _rms(
     x: torch.Tensor, weight: torch.Tensor | None, eps: float, residual: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    _check("rms_norm", x, weight, None, eps, residual)
     y, total, _, rstd = _forward("rms", x, weight, None, eps, residual)
     return y, total, rstd
 
@@ -127,8 +130,7 @@ def _rms(
 def _rms_fake(
     x: torch.Tensor, weight: torch.Tensor | None, eps: float, residual: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    _check("rms_norm", x, weight, None, eps, residual)
-    y, total, _, rstd = _results("rms", x, residual)
+    y, total, _, rstd = _results("rms", x, weight, None, eps, residual)
     return y, total, rstd
 
 
@@ -139,7 +141,6 @@ def _layer(
     eps: float,
     residual: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    _check("layer_norm", x, weight, bias, eps, residual)
     return _forward("layer", x, weight, bias, eps, residual)
 
 
@@ -150,8 +151,7 @@ def _layer_fake(
     eps: float,
     residual: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    _check("layer_norm", x, weight, bias, eps, residual)
-    return _results("layer", x, residual)
+    return _results("layer", x, weight, bias, eps, residual)
 
 
 def _backward(
@@ -180,8 +180,8 @@ def _backward(
     kernel = kernel_of(
         norm_backward,
         kind="rms" if mean is None else "layer",
-        dtype=checks.dtype_name(x.dtype),
-        weight_dtype=None if weight is None else checks.dtype_name(weight.dtype),
+        dtype=short_name(x.dtype),
+        weight_dtype=None if weight is None else short_name(weight.dtype),
         biased=biased,
         residual=dtotal is not None,
         width=max(tile.width, tile.threads * access),

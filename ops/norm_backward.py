@@ -7,7 +7,7 @@ from tilewright.dsl import kernel
 from tilewright.dsl import language as T
 
 from .norm_steps import accumulated, normalised, plus_row, row_gradient, row_or_ones, widened, written
-from .rows import columns, row_pitch
+from .symbols import counted
 
 
 @kernel
@@ -27,24 +27,24 @@ def norm_backward(
     mean(g). Block b takes rows b, b + blocks, ... and writes row b of ``dweight`` (blocks, N) and ``dbias``, float32.
     """
     m, blocks = T.dynamic("m"), T.dynamic("blocks")
-    _, n = columns(access)
-    (pitch_y, step_y), (pitch_x, step_x), (pitch_t, step_t) = (row_pitch(f"pitch_{x}", access) for x in "yxt")
+    n = counted("columns", access).extent
+    step_y, step_x, step_t = (counted(f"pitch_{tensor}", access, "int64") for tensor in "yxt")
     centred = kind == "layer"
 
     @T.prim_func
     def main(
-        dy: T.StridedTensor((m, n), (step_y, 1), dtype),
-        dtotal: T.StridedTensor((m, n), (step_t, 1), dtype) if residual else False,
-        x: T.StridedTensor((m, n), (step_x, 1), dtype),
+        dy: T.StridedTensor((m, n), (step_y.extent, 1), dtype),
+        dtotal: T.StridedTensor((m, n), (step_t.extent, 1), dtype) if residual else False,
+        x: T.StridedTensor((m, n), (step_x.extent, 1), dtype),
         weight: T.Tensor((n,), weight_dtype) if weight_dtype else False,
         mean: T.Tensor((m,), "float32") if centred else False,
         rstd: T.Tensor((m,), "float32"),
         dx: T.Tensor((m, n), dtype),
         dweight: T.Tensor((blocks, n), "float32") if weight_dtype else False,
         dbias: T.Tensor((blocks, n), "float32") if biased else False,
-        pitch_y: pitch_y,
-        pitch_x: pitch_x,
-        pitch_t: pitch_t if residual else False,
+        pitch_y: step_y.variable,
+        pitch_x: step_x.variable,
+        pitch_t: step_t.variable if residual else False,
         blocks: blocks,
     ) -> None:
         with T.Kernel(blocks, threads=threads) as block:

@@ -6,8 +6,9 @@ from typing import Any
 from tilewright.dsl import kernel
 from tilewright.dsl import language as T
 
-from .norm_steps import add_residual, deviations, row_scale, scaled, shifted, widened
-from .rows import columns, row_pitch
+from .gemm_epilogue import apply_epilogue
+from .norm_steps import add_residual, deviations, row_scale, scaled, widened
+from .symbols import counted
 
 
 @kernel
@@ -26,21 +27,20 @@ def rms_forward(
     the dtype, written to ``total``. ``rstd`` is (M,) float32, kept for the backward pass.
     """
     m = T.dynamic("m")
-    _, n = columns(access)
-    pitch_x, stride_x = row_pitch("pitch_x", access)
-    pitch_r, stride_r = row_pitch("pitch_r", access)
+    n = counted("columns", access).extent
+    step_x, step_r = (counted(name, access, "int64") for name in ("pitch_x", "pitch_r"))
 
     @T.prim_func
     def main(
-        x: T.StridedTensor((m, n), (stride_x, 1), dtype),
-        other: T.StridedTensor((m, n), (stride_r, 1), dtype) if residual else False,
+        x: T.StridedTensor((m, n), (step_x.extent, 1), dtype),
+        other: T.StridedTensor((m, n), (step_r.extent, 1), dtype) if residual else False,
         weight: T.Tensor((n,), weight_dtype) if weight_dtype else False,
         y: T.Tensor((m, n), dtype),
         total: T.Tensor((m, n), dtype) if residual else False,
         rstd: T.Tensor((m,), "float32"),
         eps: T.float32,
-        pitch_x: pitch_x,
-        pitch_r: pitch_r if residual else False,
+        pitch_x: step_x.variable,
+        pitch_r: step_r.variable if residual else False,
     ) -> None:
         with T.Kernel(T.ceildiv(m, rows), threads=threads) as block:
             x_l = T.alloc_fragment((rows, width), dtype)
@@ -75,14 +75,13 @@ def layer_forward(
 ) -> Any:
     """y = weight (x - mean) / sqrt(var + eps) + bias, row by row; tensors as in ``rms_forward``, ``mean`` like rstd."""
     m = T.dynamic("m")
-    _, n = columns(access)
-    pitch_x, stride_x = row_pitch("pitch_x", access)
-    pitch_r, stride_r = row_pitch("pitch_r", access)
+    n = counted("columns", access).extent
+    step_x, step_r = (counted(name, access, "int64") for name in ("pitch_x", "pitch_r"))
 
     @T.prim_func
     def main(
-        x: T.StridedTensor((m, n), (stride_x, 1), dtype),
-        other: T.StridedTensor((m, n), (stride_r, 1), dtype) if residual else False,
+        x: T.StridedTensor((m, n), (step_x.extent, 1), dtype),
+        other: T.StridedTensor((m, n), (step_r.extent, 1), dtype) if residual else False,
         weight: T.Tensor((n,), weight_dtype) if weight_dtype else False,
         bias: T.Tensor((n,), bias_dtype) if bias_dtype else False,
         y: T.Tensor((m, n), dtype),
@@ -90,8 +89,8 @@ def layer_forward(
         mean: T.Tensor((m,), "float32"),
         rstd: T.Tensor((m,), "float32"),
         eps: T.float32,
-        pitch_x: pitch_x,
-        pitch_r: pitch_r if residual else False,
+        pitch_x: step_x.variable,
+        pitch_r: step_r.variable if residual else False,
     ) -> None:
         with T.Kernel(T.ceildiv(m, rows), threads=threads) as block:
             x_l = T.alloc_fragment((rows, width), dtype)
@@ -113,7 +112,7 @@ def layer_forward(
             for i, j in T.Parallel(rows, width):
                 v[i, j] = (T.cast(x_l[i, j], "float32") - centre[i]) * scale[i]
             scaled(v, weight)
-            shifted(v, bias)
+            apply_epilogue(v, bias, 0, None)
             T.copy(v, x_l)
             T.copy(x_l, y[block * rows, 0])
 

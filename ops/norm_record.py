@@ -14,7 +14,7 @@ from tilewright.dsl import Target
 from tilewright.schedules import Schedule
 
 from .norm import LAYER_SCHEMA, RMS_SCHEMA, forward_factory, layer_norm, rms_norm
-from .operator import Lowering, Operator, Tolerance
+from .operator import TARGETS, Lowering, Operator, Tolerance
 from .values import torch_dtype
 
 PARAMETERS: Mapping[str, Any] = {"m": 4096, "n": 4096, "dtype": "float16", "residual": False}
@@ -76,7 +76,7 @@ def _around(values: Mapping[str, Any]) -> AbstractContextManager[None]:
 
 
 def _targets(values: Mapping[str, Any]) -> tuple[str, ...]:
-    return ("sm_80", "sm_89", "sm_90a")
+    return TARGETS
 
 
 def _record(kind: str, summary: str, schema: str, function: Callable[..., Any]) -> Operator:

@@ -49,16 +49,6 @@ def scaled(v: Any, weight: Any) -> None:
 
 
 @T.macro
-def shifted(v: Any, bias: Any) -> None:
-    """V += bias, column by column."""
-    if bias is not False:
-        bias_l = T.alloc_fragment((v.shape[1],), bias.dtype)
-        T.copy(bias[0], bias_l)
-        for i, j in T.Parallel(*v.shape):
-            v[i, j] = v[i, j] + T.cast(bias_l[j], "float32")
-
-
-@T.macro
 def normalised(x_l: Any, mean: Any, rstd: Any, row: Any, h: Any) -> None:
     """H = (x_l - mean) rstd of one row; without a mean x_l rstd."""
     if mean is not False:
@@ -92,13 +82,12 @@ def row_gradient(g: Any, h: Any, product: Any, rstd: Any, row: Any, n: Any, cent
 @T.macro
 def accumulated(total: Any, g: Any, h: Any) -> None:
     """Total += g h, or g where h is False."""
-    if total is not False:
-        if h is not False:
-            for i, j in T.Parallel(*g.shape):
-                total[i, j] = total[i, j] + g[i, j] * h[i, j]
-        else:
-            for i, j in T.Parallel(*g.shape):
-                total[i, j] = total[i, j] + g[i, j]
+    if h is not False:
+        for i, j in T.Parallel(*g.shape):
+            total[i, j] = total[i, j] + g[i, j] * h[i, j]
+    else:
+        for i, j in T.Parallel(*g.shape):
+            total[i, j] = total[i, j] + g[i, j]
 
 
 @T.macro

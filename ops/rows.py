@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 import torch
 
-from tilewright.dsl import language as T
-
 ACCESS_BYTES = 16
 MAX_WIDTH = 32768  # columns that one block keeps in registers: 32 for each of 1024 threads
 _PER_THREAD = 16  # float32 registers of a row that a thread holds without spilling, with room for the rest
@@ -76,15 +74,3 @@ def row_tile(n: int, access: int, per_thread: int = _PER_THREAD) -> RowTile:
 def _rounded(count: int) -> int:
     """Up to 4 as it is, then the next power of two, so that few kernels serve all sizes."""
     return count if count <= 4 else 1 << (count - 1).bit_length()
-
-
-def columns(access: int) -> tuple[object, object]:
-    """A variable that counts accesses of a row, and the columns it stands for."""
-    variable = T.dynamic("columns")
-    return variable, variable * access if access > 1 else variable
-
-
-def row_pitch(name: str, access: int) -> tuple[object, object]:
-    """A scalar parameter that counts accesses from a row to the next, and the pitch in elements."""
-    variable = T.dynamic(name, "int64")
-    return variable, variable * access if access > 1 else variable

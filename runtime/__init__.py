@@ -16,6 +16,7 @@ from .devices import Device as Device
 from .devices import Driver as Driver
 from .devices import NullDevice as NullDevice
 from .devices import VgpuDevice as VgpuDevice
+from .dtypes import short_name as short_name
 from .errors import ArgumentError as ArgumentError
 from .errors import GradientError as GradientError
 from .errors import TracingError as TracingError
@@ -56,6 +57,7 @@ __all__ = [
     "recording",
     "register_operator",
     "run_ranks",
+    "short_name",
     "stats",
     "use",
 ]
