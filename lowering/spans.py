@@ -41,24 +41,25 @@ def _span_function() -> Callable[[Any], Any]:
     return function
 
 
-def operations(func: Any) -> tuple[Operation, ...]:
-    """The tile operations of a PrimFunc in program order; those of TileLang's macros get the line that calls them."""
+def _placed(func: Any) -> list[tuple[Any, SourceSpan]]:
+    """The statements of a PrimFunc that have a place, in program order."""
     from tvm import tirx
 
-    found: list[Operation] = []
+    found: list[tuple[Any, SourceSpan]] = []
 
     def visit(node: Any) -> None:
-        if not isinstance(node, tirx.Stmt):
-            return
-        span = _span_function()(node)
-        if span is None:
-            return
-        name, buffers = _describe(node)
-        found.append(Operation(name, buffers, SourceSpan(str(span.source_name.name), int(span.line))))
+        span = _span_function()(node) if isinstance(node, tirx.Stmt) else None
+        if span is not None:
+            found.append((node, SourceSpan(str(span.source_name.name), int(span.line))))
 
     tirx.stmt_functor.post_order_visit(func.body, visit)
-    placed = _place_macros(found)
-    return tuple(op for op in placed if op.name)
+    return found
+
+
+def operations(func: Any) -> tuple[Operation, ...]:
+    """The tile operations of a PrimFunc in program order; those of TileLang's macros get the line that calls them."""
+    found = [Operation(*_describe(node), place) for node, place in _placed(func)]
+    return tuple(op for op in _place_macros(found) if op.name)
 
 
 @dataclass(frozen=True)
@@ -81,20 +82,11 @@ def statements(func: Any) -> tuple[Statement, ...]:
     from tvm import tirx
 
     found: list[Statement] = []
-
-    def visit(node: Any) -> None:
-        if not isinstance(node, tirx.Stmt):
-            return
-        span = _span_function()(node)
-        if span is None:
-            return
-        place = SourceSpan(str(span.source_name.name), int(span.line))
+    for node, place in _placed(func):
         if isinstance(node, tirx.BufferStore):
             found.append(Statement(str(node.buffer.name), place))
         elif _is_barrier(node):
             found.append(Statement("", place))
-
-    tirx.stmt_functor.post_order_visit(func.body, visit)
     return tuple(statement for statement in found if not internal(statement.place.file))
 
 

@@ -25,6 +25,16 @@ _choice: ContextVar[_Choice] = ContextVar("tilewright_choice", default=_Choice()
 
 
 @contextmanager
+def _during(variable: ContextVar[Any], value: object) -> Iterator[None]:
+    """``variable`` holds ``value`` inside."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
+@contextmanager
 def use(*, target: Target | str | None = None, schedule: Schedule | None = None) -> Iterator[None]:
     """Choose target and schedule for operators called inside; ``compile`` and ``jit`` take the target too.
 
@@ -35,11 +45,8 @@ def use(*, target: Target | str | None = None, schedule: Schedule | None = None)
     """
     outer = _choice.get()
     named = Target(target) if isinstance(target, str) else target
-    token = _choice.set(_Choice(named or outer.target, schedule if schedule is not None else outer.schedule))
-    try:
+    with _during(_choice, _Choice(named or outer.target, schedule if schedule is not None else outer.schedule)):
         yield
-    finally:
-        _choice.reset(token)
 
 
 def current_target() -> Target:
@@ -79,11 +86,8 @@ def recording(mode: str | None = None, **options: Any) -> Iterator[list[Any]]:
         options: further keyword arguments of ``vgpu.launch``, such as ``checks`` and ``seed``.
     """
     reports: list[Any] = []
-    token = _recording.set(Recording(reports, mode, tuple(options.items())))
-    try:
+    with _during(_recording, Recording(reports, mode, tuple(options.items()))):
         yield reports
-    finally:
-        _recording.reset(token)
 
 
 def current_recording() -> Recording | None:
@@ -107,11 +111,8 @@ _gathering: ContextVar[Gathering | None] = ContextVar("tilewright_gathering", de
 def gathering(device: int, memory: tuple[Any, ...]) -> Iterator[list[Any]]:
     """Keep every launch on the virtual GPU inside, as a ``vgpu.Launch``, instead of running it."""
     grids: list[Any] = []
-    token = _gathering.set(Gathering(grids, device, memory))
-    try:
+    with _during(_gathering, Gathering(grids, device, memory)):
         yield grids
-    finally:
-        _gathering.reset(token)
 
 
 def current_gathering() -> Gathering | None:
