@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from tilewright.errors import TilewrightError
 from tilewright.vgpu import launch
+from tilewright.vgpu.errors import PtxSyntaxError, UnsupportedInstruction
 
 ROWS = 64  # 16-byte rows in shared memory
 
@@ -149,14 +149,22 @@ def test_reading_rows_nobody_wrote():
 
 
 @pytest.mark.parametrize(
-    ("opcode", "why"),
+    ("opcode", "error", "why"),
     [
-        ("ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8", "needs sm_100a, which the virtual GPU does not run"),
-        ("ldmatrix.sync.aligned.m8n16.x1.shared.b8x16.b4x16_p64", "needs sm_100a, which the virtual GPU does not run"),
-        ("ldmatrix.sync.aligned.m8n8.x3.shared.b16", r"needs one of \.x1, \.x2, \.x4"),
-        ("ldmatrix.sync.aligned.m8n8.x2.shared.b16", "has 1 elements where 2 belong"),
+        (
+            "ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8",
+            UnsupportedInstruction,
+            "needs sm_100a, which the virtual GPU does not run",
+        ),
+        (
+            "ldmatrix.sync.aligned.m8n16.x1.shared.b8x16.b4x16_p64",
+            UnsupportedInstruction,
+            "needs sm_100a, which the virtual GPU does not run",
+        ),
+        ("ldmatrix.sync.aligned.m8n8.x3.shared.b16", UnsupportedInstruction, r"needs one of \.x1, \.x2, \.x4"),
+        ("ldmatrix.sync.aligned.m8n8.x2.shared.b16", PtxSyntaxError, "has 1 elements where 2 belong"),
     ],
 )
-def test_refused_spellings(opcode, why):
-    with pytest.raises(TilewrightError, match=why):
+def test_refused_spellings(opcode, error, why):
+    with pytest.raises(error, match=why):
         launch(kernel(load_body(opcode, 1), 1), "k", 1, 128, [], target="sm_90a")
