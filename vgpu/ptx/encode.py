@@ -261,7 +261,7 @@ class Encoder:
         )
 
     def _directive(self, text: str, line: int) -> None:
-        word = text.split(None, 1)[0]
+        word = re.split(r"\s|(?<=\w)\.", text, maxsplit=1)[0]  # .reg.b16 needs no blank
         if word == ".reg":
             self.names.declare(text, line)
         elif word in (".local", ".param"):
