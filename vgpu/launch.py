@@ -23,6 +23,7 @@ from .validate import check_blocks, check_request, check_settings, directive, ex
 MODES = {"eager": 0, "lazy": 1, "skew": 2, "skew-reverse": 3, "lazy-reverse": 4, "random": 5}
 MAX_SHARED = {80: 166_912, 86: 101_376, 87: 166_912, 89: 101_376, 90: 232_448, 100: 232_448, 103: 232_448, 120: 101_376}
 CHECKS = {"race": 1, "banks": 2, "sectors": 4, "traffic": 8}
+_UNCHECKED = 16
 _BUDGET = 400_000_000  # warp instructions of a block
 
 _CACHED = 512  # modules, and kernels, that stay parsed
@@ -145,7 +146,7 @@ def launch(
     cluster: int | Sequence[int] | None = None,
     target: str,
     mode: str | None = None,
-    checks: Collection[str] = (),
+    checks: Collection[str] | None = (),
     threads: int | None = None,
     seed: int = 0,
     memory: Sequence[Any] = (),
@@ -169,7 +170,8 @@ def launch(
         checks: names of optional checks, the standard ones are always on: ``race`` (accesses to shared or global
             memory that nothing orders, by vector clocks; also makes the proxy fence check exact), ``banks`` (bank
             conflicts), ``sectors`` (global sectors), ``traffic`` (instructions by class, bytes, FLOPs). The last three
-            fill ``Report.counts`` and ``Report.hot``.
+            fill ``Report.counts`` and ``Report.hot``. None turns off the standard ones too, to measure what they
+            cost: nothing stops a faulty kernel from ending the process then.
         threads: host threads; default: the knob ``TILEWRIGHT_VGPU_THREADS``, else the number of CPUs.
         seed: of ``random``.
         memory: further tensors that pointers stored in memory may reach.
@@ -188,7 +190,7 @@ def launch_many(
     *,
     target: str,
     mode: str | None = None,
-    checks: Collection[str] = (),
+    checks: Collection[str] | None = (),
     threads: int | None = None,
     seed: int = 0,
     budget: int = _BUDGET,
@@ -214,11 +216,12 @@ def launch_many(
         raise LaunchError("launches must be a sequence of at least one Launch", values={"launches": launches})
     mode = mode or knobs.VGPU_MODE.text() or "eager"
     check_settings({"mode": mode, "target": target}, {"seed": seed, "budget": budget}, threads)
-    wanted = _check_options(mode, checks)
+    wanted = _check_options(mode, () if checks is None else checks)
     grids = [_prepare(one, target) for one in launches]
     workers = threads or knobs.VGPU_THREADS.number() or os.cpu_count() or 1
+    watch = _UNCHECKED if checks is None else sum(CHECKS[c] for c in wanted)
     found, instructions, output, rows = _engine.launch(
-        [g.request for g in grids], MODES[mode], seed, budget, workers, sum(CHECKS[c] for c in wanted)
+        [g.request for g in grids], MODES[mode], seed, budget, workers, watch
     )
     name = ", ".join(dict.fromkeys(g.entry for g in grids))
     findings = tuple(finding(grids, f) for f in found)

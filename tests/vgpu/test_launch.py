@@ -157,3 +157,16 @@ def test_import_loads_neither_torch_nor_tilelang():
     code = "import sys, tilewright.vgpu; print('torch' in sys.modules, 'tilelang' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
+
+
+def test_no_checks_at_all(make_kernel):
+    body = """.shared .align 16 .b8 s[256]; mov.u32 %r3, s; mad.lo.u32 %r3, %t, 4, %r3;
+        mad.wide.u32 %d0, %t, 4, %a0; ld.global.u32 %r0, [%d0]; st.shared.u32 [%r3], %r0;
+        ld.shared.u32 %r2, [s+128]; ld.shared.u32 %r1, [%r3]; st.global.u32 [%d0+128], %r1;"""
+    memory = np.arange(64, dtype=np.uint32)  # the kernel is given half of it and leaves its argument
+    ptx = make_kernel(body, 1)
+    kinds = [f.kind for f in vgpu.launch(ptx, "k", 1, 32, [memory[:32]], target="sm_80").findings]
+    assert kinds == ["uninitialized-shared", "out-of-bounds"]
+    assert memory[32:].tolist() == list(range(32, 64))
+    assert vgpu.launch(ptx, "k", 1, 32, [memory[:32]], target="sm_80", checks=None).ok
+    assert memory[32:].tolist() == list(range(32))

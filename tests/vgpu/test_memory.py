@@ -118,6 +118,16 @@ def test_uninitialised_register_counts_only_where_it_matters(launch_body, make_k
     assert "branch" in branch.findings[0].message
 
 
+def test_a_packed_register_is_undefined_where_all_parts_are(launch_body):
+    out = np.zeros(32, np.uint32)
+    body = "cvt.u16.u32 %h0, %t; mov.b32 %r1, {{{parts}}}; and.b32 %r1, %r1, 0xffff; mad.wide.u32 %d0, %t, 4, %a0;"
+    body += "st.global.u32 [%d0], %r1;"
+    assert launch_body(body.format(parts="%h0, %h1"), [out]).ok
+    assert out.tolist() == list(range(32))
+    (finding,) = launch_body(body.format(parts="%h2, %h1"), [out]).findings
+    assert finding.kind == "uninitialized-register"
+
+
 def test_a_selection_depends_only_on_what_it_selects(launch_body):
     out = np.zeros(32, np.uint32)
     body = """setp.lt.u32 %p1, %t, 8; selp.u32 %r2, 7, %r1, %p1; mad.wide.u32 %d0, %t, 4, %a0;

@@ -91,7 +91,7 @@ void prepare(const Request& q, Run& run) {
   launch.shared_bytes = q.static_shared + q.dynamic_shared;
   launch.dynamic_bytes = q.dynamic_shared;
   launch.local_bytes = q.local;
-  launch.tracked = q.program->may_read_undefined;
+  launch.tracked = q.program->may_read_undefined && run.checked;
   launch.params.assign(q.params.begin(), q.params.end());
   for (const auto& [lo, hi, name, writable] : q.ranges) launch.ranges.push_back({lo, hi, name, writable});
   const std::vector<uint64_t> address = place_variables(*q.program, launch);
@@ -141,7 +141,8 @@ py::tuple launch(const std::vector<py::object>& requests, int mode, uint64_t see
     run.seed = seed;
     run.budget = budget;
     run.threads = threads;
-    run.watch = watch;
+    run.watch = watch & ~kUnchecked;
+    run.checked = !(watch & kUnchecked);
     for (const Request& q : wanted) prepare(q, run);
     if (watch & kWatchRaces) run.shadow = std::make_shared<GlobalShadow>(run);
     run_grids(run);

@@ -41,7 +41,8 @@ inline bool chunk_ready(const uint8_t* shadow, Proxy proxy) {
 // 16 readable bytes at an own-block shared address, checked like shared_read; nullptr after a fault.
 inline const uint8_t* shared_chunk(Warp& w, const Instr& i, int lane, uint32_t address, Proxy proxy) {
   Block& block = *w.block;
-  if ((address & 15u) == 0 && address + 16ull <= block.smem.size() && chunk_ready(&block.shadow[address], proxy)) {
+  if ((address & 15u) == 0 && address + 16ull <= block.smem.size() &&
+      (block.shadow.empty() || chunk_ready(&block.shadow[address], proxy))) {
     return &block.smem[address];
   }
   return shared_read(w, i, lane, address, 16, 16, proxy);

@@ -19,15 +19,13 @@ struct Copy {
 
 void land_lane(Block& owner, uint32_t offset, const uint8_t* source, uint32_t bytes, uint32_t size) {
   uint8_t* to = owner.smem.data() + offset;
-  uint8_t* shadow = owner.shadow.data() + offset;
+  if (!owner.shadow.empty()) std::memset(owner.shadow.data() + offset, kWritten | kDirty, size);
   if (bytes == 16) {
     std::memcpy(to, source, 16);
-    std::memset(shadow, kWritten | kDirty, 16);
     return;
   }
   if (bytes) std::memcpy(to, source, bytes);
   std::memset(to + bytes, 0, size - bytes);
-  std::memset(shadow, kWritten | kDirty, size);
 }
 
 void land(Block& block, const Copy& copy, uint32_t size, Mask lanes) {

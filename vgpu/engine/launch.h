@@ -33,6 +33,7 @@ struct Run {
   uint64_t budget = 0;   // warp instructions a block may run
   uint32_t threads = 1;  // of the host
   uint32_t watch = 0;    // optional checks (observe.h)
+  bool checked = true;   // the standard checks; without them blocks have no shadow
   std::deque<Launch> launches;
 
   std::atomic<bool> stop{false};

@@ -193,7 +193,7 @@ struct Block {
   uint32_t cluster_arrived = 0;      // of the first block: the cluster barrier
   uint64_t cluster_phase = 1;
   std::vector<Warp> warps;
-  std::vector<uint8_t> smem, shadow;  // shared memory and its shadow, `shared_bytes` of the launch long
+  std::vector<uint8_t> smem, shadow;  // shared memory and its shadow (empty: unchecked), `shared_bytes` of the launch long
   uint64_t event = 0;
   NamedBarrier barriers[16];
   std::map<uint32_t, const Instr*> mbarriers;  // initialised mbarriers by shared offset (value: their init)

@@ -72,13 +72,14 @@ void sort_ranges(std::vector<Range>& ranges) {
 }
 
 uint8_t* global_find(Launch& launch, uint64_t address, uint64_t bytes, bool write) {
+  if (!launch.run->checked) return reinterpret_cast<uint8_t*>(address);
   const Range* r = range_of(launch, address);
   if (!r || address + bytes > r->hi || address + bytes < address || (write && !r->writable)) return nullptr;
   return reinterpret_cast<uint8_t*>(address);
 }
 
 uint8_t* global_at(Warp& w, const Instr& i, int lane, uint64_t address, uint32_t bytes, uint32_t align, bool write) {
-  if (!aligned(w, i, lane, address, align, "global")) return nullptr;
+  if (w.launch().run->checked && !aligned(w, i, lane, address, align, "global")) return nullptr;
   if (uint8_t* p = global_find(w.launch(), address, bytes, write)) return p;
   report(w, i, Kind::out_of_bounds, 1u << lane,
          std::string(write ? "write" : "read") + " of " + std::to_string(bytes) + " bytes at global address " +
@@ -110,6 +111,7 @@ uint8_t* shared_at(Warp& w, const Instr& i, int lane, uint32_t address, uint32_t
 }
 
 bool shared_ready(const Block& b, uint32_t offset, uint32_t bytes, Proxy proxy) {
+  if (b.shadow.empty()) return true;
   const uint8_t* s = b.shadow.data() + offset;
   const uint64_t want = 0x0101010101010101ull;
   const uint64_t mask = proxy == Proxy::async ? 0x0303030303030303ull : want;
@@ -150,7 +152,7 @@ const uint8_t* shared_read(Warp& w, const Instr& i, int lane, uint32_t address, 
 
 void shared_mark(Block& b, uint32_t address, uint32_t bytes, Proxy proxy) {
   Block* owner = shared_owner(b, address);
-  if (owner)
+  if (owner && !owner->shadow.empty())
     std::memset(owner->shadow.data() + (address & kSharedOffset),
                 proxy == Proxy::generic ? kWritten | kDirty : kWritten, bytes);
 }

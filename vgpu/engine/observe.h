@@ -7,6 +7,8 @@
 namespace tilewright::vgpu {
 
 constexpr uint32_t kWatchRaces = 1, kWatchBanks = 2, kWatchSectors = 4, kWatchTraffic = 8;
+// Not even the standard checks: a faulty kernel may end the process. Only to measure what they cost.
+constexpr uint32_t kUnchecked = 16;
 
 // Counters of one instruction.
 struct Tally {

@@ -180,13 +180,16 @@ void observe_signal(Warp& w, const Instr& i, int lane, uint32_t barrier) {
   if (!unit) return;
   const Block& owner = *shared_owner(*w.block, barrier);
   const Times& known = unit->of(w).stamp.time;
-  for (const Moment& fence : unit->mbarrier(owner, barrier).fences)
+  const MBarrierClocks& clocks = unit->mbarrier(owner, barrier);
+  for (const Moment& fence : clocks.fences)
     if (fence.before(known)) return;
   const uint32_t offset = barrier & kSharedOffset;
   Site init;
   init.block[0] = owner.x;
   init.block[1] = owner.y;
   init.block[2] = owner.z;
+  init.warp = clocks.warp;
+  init.lane = clocks.lane;
   init.line = owner.mbarriers.at(offset)->line;
   report_pair(w, i, Kind::proxy_fence, 1u << lane,
               "the transfer completes on the mbarrier at shared " + hex(offset) +
@@ -268,6 +271,8 @@ void observe_mbarrier_init(Warp& w, const Instr& i, int lane, uint32_t address) 
   probe_shared(p, *w.block, address & kSharedOffset, 8);
   MBarrierClocks& mb = unit->mbarrier(*w.block, address);
   mb.initialised = {p.self.actor, p.self.clock};
+  mb.warp = static_cast<int32_t>(w.index);
+  mb.lane = lane;
   mb.fences.clear();
 }
 

@@ -29,6 +29,9 @@ constexpr uint8_t kReadsUndefined = 1;  // register sources may be undefined
 constexpr uint8_t kNeedsDefined = 2;    // memory, address or branch: sources must be defined
 constexpr uint8_t kSelects = 4;         // operand 3 is a predicate that picks operand 1 or 2: only that one counts
 constexpr uint8_t kUnfenced = 8;        // wgmma on registers that may be written behind the last wgmma.fence (analysis)
+// Operand 0 is put together from the others. Compilers pack parts that nothing uses: it counts as undefined only where
+// all parts are.
+constexpr uint8_t kPacks = 16;
 
 struct RawInstr {
   uint32_t handler;

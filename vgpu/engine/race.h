@@ -159,6 +159,7 @@ struct Moment {
 struct MBarrierClocks {
   uint16_t actor = 0;
   Moment initialised;
+  int32_t warp = -1, lane = -1;  // that initialised it
   std::vector<Moment> fences;  // that make it visible to the async proxy
   uint32_t phase = 0;
   Stamp arriving, done;

@@ -174,7 +174,7 @@ void start_block(Launch& launch, Block& b, uint64_t unit, uint32_t rank) {
   b.cluster_phase = 1;
   b.random = (launch.run->seed * 0x9e3779b97f4a7c15ull) ^ ((launch.first_unit + unit + 1) * 0xbf58476d1ce4e5b9ull) ^ (rank + 1);
   b.smem.resize(launch.shared_bytes);
-  b.shadow.assign(launch.shared_bytes, 0);
+  b.shadow.assign(launch.run->checked ? launch.shared_bytes : 0, 0);
   b.mbarriers.clear();
   b.mbarrier_logs.clear();
   b.in_flight.clear();

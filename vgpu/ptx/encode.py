@@ -261,7 +261,7 @@ class Encoder:
         )
 
     def _directive(self, text: str, line: int) -> None:
-        word = text.split(None, 1)[0]
+        word = re.split(r"\s|(?<=\w)\.", text, maxsplit=1)[0]  # .reg.b16 needs no blank
         if word == ".reg":
             self.names.declare(text, line)
         elif word in (".local", ".param"):
@@ -325,7 +325,7 @@ class Encoder:
             raise UnsupportedInstruction(f"{opcode} has {len(shape)} operands where {wanted} belong")
         encoders = [None if d == "label" else make_encoder(self.names, d) for d in plan.operands]
         flags = int(plan.reads_undefined) | (2 if plan.handler.startswith(_NEEDS_DEFINED) else 0)
-        flags |= 4 if plan.handler.startswith("selp.") else 0
+        flags |= 4 if plan.handler.startswith("selp.") else 16 if plan.handler.startswith("mov.pack.") else 0
         flags |= traits_of(opcode) << 8
         front = [(SINK64 if d.endswith("64") else SINK32) | 2 << 3 for d in plan.sinks]
         handler = _HANDLERS.get(plan.handler)

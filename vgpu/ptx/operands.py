@@ -123,7 +123,7 @@ class Names:
     # --- registers ----------------------------------------------------------------------------------------------
     def declare(self, text: str, line: int) -> None:
         """A ``.reg`` declaration."""
-        m = re.match(r"\.reg\s+\.(\w+)\s+(.*)", text, re.S)
+        m = re.match(r"\.reg\s*\.(\w+)\s+(.*)", text, re.S)
         if m is None or m.group(1) not in TYPE_BYTES or m.group(1) == "b128":
             raise syntax_error("a register declaration is malformed or of an unsupported type", line, text)
         for piece in m.group(2).split(","):
