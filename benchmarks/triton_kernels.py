@@ -19,11 +19,12 @@ def _gemm(a, b, c, n, k, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
 
 
 @triton.jit
-def _softmax(x, y, n, WIDTH: tl.constexpr):
-    places = tl.program_id(0) * n + tl.arange(0, WIDTH)
+def _softmax(x, y, n, ROWS: tl.constexpr, WIDTH: tl.constexpr):
+    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    places = rows[:, None] * n + tl.arange(0, WIDTH)[None, :]
     values = tl.load(x + places).to(tl.float32)
-    powers = tl.exp(values - tl.max(values, axis=0))
-    tl.store(y + places, (powers / tl.sum(powers, axis=0)).to(tl.float16))
+    powers = tl.exp(values - tl.max(values, axis=1)[:, None])
+    tl.store(y + places, (powers / tl.sum(powers, axis=1)[:, None]).to(tl.float16))
 
 
 def gemm(a, b, tile):
@@ -34,8 +35,8 @@ def gemm(a, b, tile):
     return c
 
 
-def softmax(x):
-    """The softmax of each row of a contiguous (m, n) f16 tensor; n must be a power of 2."""
+def softmax(x, rows=4):
+    """The softmax of each row of a contiguous (m, n) f16 tensor, ``rows`` a block; n must be a power of 2."""
     y = torch.empty_like(x)
-    _softmax[(x.shape[0],)](x, y, x.shape[1], x.shape[1])
+    _softmax[(x.shape[0] // rows,)](x, y, x.shape[1], rows, x.shape[1])
     return y
