@@ -30,8 +30,8 @@ TRITON_REPEATS = 3
 TOLERANCE = 2e-2
 # numpy chooses its own kernels: variables that would overrule it are removed
 FREE = {"OPENBLAS_CORETYPE": None, "OPENBLAS_L2_SIZE": None}
-# The interpreter multiplies tiles with numpy. They are too small for OpenBLAS to share out: on a busy machine its threads
-# wait for each other and Triton takes five times as long, so it gets the one thread that serves it best.
+# The interpreter multiplies tiles with numpy. They are too small for OpenBLAS to share out: on a busy machine its
+# threads wait for each other and Triton takes five times as long, so it gets the one thread that serves it best.
 INTERPRETED = {"TRITON_INTERPRET": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 Call = Callable[[], Any]
