@@ -6,6 +6,7 @@ then the sides in turns. All seconds are wall time.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import itertools
 from collections.abc import Callable, Mapping
@@ -51,7 +52,7 @@ def in_turns(repeats: int, calls: Mapping[str, Call]) -> dict[str, float]:
         error = (results[name] - results[first]).abs().max() / results[first].abs().max()
         if not error <= TOLERANCE:
             raise MeasurementFailed(f"{name} and {first} disagree", values={"error": float(error)})
-    return interleaved(repeats, {name: (lambda call=call: seconds(call)) for name, call in calls.items()})
+    return interleaved(repeats, {name: functools.partial(seconds, call) for name, call in calls.items()})
 
 
 def recorded(call: Call, **options: Any) -> Call:
@@ -102,10 +103,10 @@ def attention_seconds(target: str) -> dict[str, float]:
     from .kernels import attention
 
     q, k, v = (torch.randn(ATTENTION, dtype=torch.float16) for _ in range(3))
-    single = [x.float() for x in (q, k, v)]
+    single = (q.float(), k.float(), v.float())
     kernel = tilewright.compile(attention(*ATTENTION), target=target, out_idx=-1)
-    peer = torch.nn.functional.scaled_dot_product_attention
-    return in_turns(REPEATS, {"ours": lambda: kernel(q, k, v), "peer": lambda: peer(*single, is_causal=True)})
+    peer = functools.partial(torch.nn.functional.scaled_dot_product_attention, *single, is_causal=True)
+    return in_turns(REPEATS, {"ours": lambda: kernel(q, k, v), "peer": peer})
 
 
 def threads_seconds(target: str) -> dict[str, float]:
@@ -131,8 +132,8 @@ def triton_gemm_seconds(target: str, size: int) -> dict[str, float]:
 
     a, b = (torch.randn(size, size, dtype=torch.float16) for _ in range(2))
     kernel = tilewright.compile(gemm(size, size, size, TRITON_TILE), target=target, out_idx=-1)
-    peer = triton_kernels.gemm
-    return in_turns(TRITON_REPEATS, {"ours": lambda: kernel(a, b), "peer": lambda: peer(a, b, TRITON_TILE)})
+    peer = functools.partial(triton_kernels.gemm, a, b, TRITON_TILE)
+    return in_turns(TRITON_REPEATS, {"ours": lambda: kernel(a, b), "peer": peer})
 
 
 def triton_softmax_seconds(target: str) -> dict[str, float]:
@@ -146,7 +147,7 @@ def triton_softmax_seconds(target: str) -> dict[str, float]:
 
     x = torch.randn(SIZE, SIZE, dtype=torch.float16)
     kernel = tilewright.compile(softmax(SIZE, SIZE), target=target, out_idx=-1)
-    return in_turns(TRITON_REPEATS, {"ours": lambda: kernel(x), "peer": lambda: triton_kernels.softmax(x)})
+    return in_turns(TRITON_REPEATS, {"ours": lambda: kernel(x), "peer": functools.partial(triton_kernels.softmax, x)})
 
 
 def found(function: Callable[..., dict[str, float]], *arguments: Any, **variables: str) -> tuple[float, float]:
