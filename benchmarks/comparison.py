@@ -7,6 +7,7 @@ import os
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -50,11 +51,19 @@ class Row:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A named question and the function that answers it."""
+    """A named question and the function that answers it; ``note`` says in one line what it leaves out here, if any."""
 
     name: str
     question: str
     measure: Callable[[], tuple[Row, ...]]
+    note: Callable[[], str] = str
+
+
+def seconds(call: Callable[[], object]) -> float:
+    """Wall time of one call."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
 
 
 def interleaved(repeats: int, sides: Mapping[str, Callable[[], float]]) -> dict[str, float]:

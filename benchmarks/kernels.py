@@ -38,3 +38,84 @@ def add(n: int) -> Any:
                 c[i] = a[i] + b[i]
 
     return main
+
+
+def attention(batch: int, heads: int, length: int, dim: int, rows: int = 128, keys: int = 64) -> Any:
+    """The PrimFunc of causal o = softmax(q k^T / sqrt(dim)) v, (batch, heads, length, dim) in f16, sums in f32.
+
+    ``rows`` queries a block and ``keys`` keys a step; ``length`` must be a multiple of both.
+    """
+    import tilelang.language as T
+
+    shape = (batch, heads, length, dim)
+    scale = dim**-0.5 * 1.4426950408889634  # log2(e): powers of 2 instead of e
+
+    @T.prim_func
+    def main(
+        q: T.Tensor(shape, "float16"),  # type: ignore[valid-type]
+        k: T.Tensor(shape, "float16"),  # type: ignore[valid-type]
+        v: T.Tensor(shape, "float16"),  # type: ignore[valid-type]
+        o: T.Tensor(shape, "float16"),  # type: ignore[valid-type]
+    ) -> None:
+        with T.Kernel(length // rows, heads, batch, threads=rows * 2) as (block, head, b):
+            q_tile = T.alloc_shared((rows, dim), "float16")
+            k_tile = T.alloc_shared((keys, dim), "float16")
+            v_tile = T.alloc_shared((keys, dim), "float16")
+            scores = T.alloc_fragment((rows, keys), "float32")
+            weights = T.alloc_fragment((rows, keys), "float16")
+            total = T.alloc_fragment((rows, dim), "float32")
+            largest = T.alloc_fragment((rows,), "float32")
+            before = T.alloc_fragment((rows,), "float32")
+            share = T.alloc_fragment((rows,), "float32")
+            added = T.alloc_fragment((rows,), "float32")
+            norm = T.alloc_fragment((rows,), "float32")
+            T.copy(q[b, head, block * rows : (block + 1) * rows, :], q_tile)
+            T.clear(total)
+            T.clear(norm)
+            T.fill(largest, -T.infinity("float32"))
+            for i in T.Pipelined(T.ceildiv((block + 1) * rows, keys), num_stages=2):
+                T.copy(k[b, head, i * keys : (i + 1) * keys, :], k_tile)
+                for x, y in T.Parallel(rows, keys):
+                    scores[x, y] = T.if_then_else(block * rows + x >= i * keys + y, 0, -T.infinity("float32"))
+                T.gemm(q_tile, k_tile, scores, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
+                T.copy(largest, before)
+                T.reduce_max(scores, largest, dim=1, clear=False)
+                for x in T.Parallel(rows):
+                    share[x] = T.exp2((before[x] - largest[x]) * scale)
+                for x, y in T.Parallel(rows, keys):
+                    scores[x, y] = T.exp2((scores[x, y] - largest[x]) * scale)
+                T.reduce_sum(scores, added, dim=1)
+                for x in T.Parallel(rows):
+                    norm[x] = norm[x] * share[x] + added[x]
+                T.copy(scores, weights)
+                for x, y in T.Parallel(rows, dim):
+                    total[x, y] *= share[x]
+                T.copy(v[b, head, i * keys : (i + 1) * keys, :], v_tile)
+                T.gemm(weights, v_tile, total, policy=T.GemmWarpPolicy.FullRow)
+            for x, y in T.Parallel(rows, dim):
+                total[x, y] /= norm[x]
+            T.copy(total, o[b, head, block * rows : (block + 1) * rows, :])
+
+    return main
+
+
+def softmax(m: int, n: int, rows: int = 4) -> Any:
+    """The PrimFunc of y = softmax(x) along the rows of an (m, n) f16 tensor, ``rows`` a block; n a multiple of 128."""
+    import tilelang.language as T
+
+    @T.prim_func
+    def main(x: T.Tensor((m, n), "float16"), y: T.Tensor((m, n), "float16")) -> None:  # type: ignore[valid-type]
+        with T.Kernel(m // rows, threads=128) as block:
+            values = T.alloc_fragment((rows, n), "float32")
+            largest = T.alloc_fragment((rows,), "float32")
+            total = T.alloc_fragment((rows,), "float32")
+            T.copy(x[block * rows, 0], values)
+            T.reduce_max(values, largest, dim=1)
+            for i, j in T.Parallel(rows, n):
+                values[i, j] = T.exp(values[i, j] - largest[i])
+            T.reduce_sum(values, total, dim=1)
+            for i, j in T.Parallel(rows, n):
+                values[i, j] /= total[i]
+            T.copy(values, y[block * rows, 0])
+
+    return main

@@ -28,14 +28,17 @@ def _outcome(name: str) -> Outcome:
         for row in rows
     ]
     columns = ("what", "ours", "peer", "unit", "peer is", "times faster", "aim", "met")
+    note = benchmarks[name].note()
     passed = all(row.met for row in rows)
     data = {
         "benchmark": name,
         "question": benchmarks[name].question,
         "passed": passed,
+        "note": note,
         "rows": [r.to_dict() for r in rows],
     }
-    return Outcome(data, (table(benchmarks[name].question, columns, shown),), passed)
+    view = (table(benchmarks[name].question, columns, shown), *([note] if note else []))
+    return Outcome(data, view, passed)
 
 
 def _aim(goal: float | None, limit: float | None) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tilewright.benchmarks import import_
+from tilewright.benchmarks import import_, vgpu
 
 Command = Callable[..., Any]
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -265,6 +265,15 @@ def test_a_benchmark_reports_both_sides(tilewright: Command, monkeypatch: pytest
     assert row["peer_name"] == "import tilelang"
     assert row["ratio"] == pytest.approx(row["peer"] / row["ours"])
     assert ended.status == (0 if row["met"] else 1)
+
+
+def test_a_benchmark_says_what_it_leaves_out(tilewright: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vgpu, "found", lambda *_, **__: (0.25, 2.0))
+    monkeypatch.setattr(vgpu, "has_triton", lambda: False)
+    said = "no rows against Triton's interpreter: pip install 'tilewright[triton]'"
+    ended = tilewright("bench", "vgpu", "--json")
+    assert (ended.status, ended.json["note"], len(ended.json["rows"])) == (0, said, 8)
+    assert said in tilewright("bench", "vgpu").out.splitlines()
 
 
 def test_run_compares_tf32_with_what_tf32_gives(tilewright: Command) -> None:
