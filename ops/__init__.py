@@ -13,6 +13,8 @@ from .operator import Tolerance as Tolerance
 from .operator import tensors as tensors
 from .registry import OPERATORS as OPERATORS
 from .registry import find_operator as find_operator
+from .warmup import Warmup as Warmup
+from .warmup import warmup as warmup
 
 __all__ = [
     "OPERATORS",
@@ -21,9 +23,11 @@ __all__ = [
     "Operator",
     "OperatorError",
     "Tolerance",
+    "Warmup",
     "find_operator",
     "gemm",
     "layer_norm",
     "rms_norm",
     "tensors",
+    "warmup",
 ]
