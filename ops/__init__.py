@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from .errors import OperatorError as OperatorError
 from .gemm import gemm as gemm
+from .glu import geglu as geglu
+from .glu import swiglu as swiglu
 from .norm import layer_norm as layer_norm
 from .norm import rms_norm as rms_norm
 from .operator import Comparison as Comparison
@@ -13,6 +15,7 @@ from .operator import Tolerance as Tolerance
 from .operator import tensors as tensors
 from .registry import OPERATORS as OPERATORS
 from .registry import find_operator as find_operator
+from .softmax import softmax as softmax
 from .warmup import Warmup as Warmup
 from .warmup import warmup as warmup
 
@@ -25,9 +28,12 @@ __all__ = [
     "Tolerance",
     "Warmup",
     "find_operator",
+    "geglu",
     "gemm",
     "layer_norm",
     "rms_norm",
+    "softmax",
+    "swiglu",
     "tensors",
     "warmup",
 ]

@@ -5,11 +5,18 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 
-from . import gemm_record, norm_record
+from . import gemm_record, glu_record, norm_record, softmax_record
 from .errors import UnknownOperator
 from .operator import Operator
 
-_RECORDS = (gemm_record.RECORD, norm_record.RMS, norm_record.LAYER)
+_RECORDS = (
+    gemm_record.RECORD,
+    norm_record.RMS,
+    norm_record.LAYER,
+    softmax_record.RECORD,
+    glu_record.SWIGLU,
+    glu_record.GEGLU,
+)
 
 OPERATORS: Mapping[str, Operator] = {record.name: record for record in _RECORDS}
 
