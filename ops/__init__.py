@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .attention import attention as attention
 from .errors import OperatorError as OperatorError
 from .gemm import gemm as gemm
 from .glu import geglu as geglu
@@ -27,6 +28,7 @@ __all__ = [
     "OperatorError",
     "Tolerance",
     "Warmup",
+    "attention",
     "find_operator",
     "geglu",
     "gemm",

@@ -13,7 +13,8 @@ from tilewright.runtime import current_target, register_operator, short_name
 
 from .attention_arguments import Window, band_of, check_attention, laid_out
 from .attention_backward import attention_keys_backward, attention_queries_backward
-from .attention_programs import LOG2_E, attention_forward
+from .attention_programs import attention_forward
+from .attention_steps import LOG2_E
 from .attention_symbols import ACCESS
 from .attention_tiles import bound, forward_tile, keys_passes, keys_tile, queries_tile
 from .kernels import call, kernel_of

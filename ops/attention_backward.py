@@ -12,8 +12,7 @@ from typing import Any
 from tilewright.dsl import kernel
 from tilewright.dsl import language as T
 
-from .attention_programs import LOG2_E, ROWS
-from .attention_steps import score_gradients, seeing_blocks, visible_blocks
+from .attention_steps import ROWS, load_rows, scaled, score_gradients, seeing_blocks, through_softmax, visible_blocks
 from .attention_symbols import attention_symbols, strides
 
 
@@ -91,10 +90,8 @@ def attention_keys_backward(
                 head = by * group + i // count
                 T.copy(q[bz, row : row + tile_m, head, 0:dim], q_s)
                 T.gemm(k_s, q_s, p, transpose_B=True, clear_accum=True, policy=ROWS)
-                for x in T.Parallel(tile_m):
-                    lse_s[x] = T.if_then_else(row + x < s.queries, lse[bz, head, row + x], 0.0)
-                for x in T.Parallel(tile_m):
-                    delta_s[x] = T.if_then_else(row + x < s.queries, delta[bz, head, row + x], 0.0)
+                load_rows(lse_s, lse, bz, head, row, s.queries)
+                load_rows(delta_s, delta, bz, head, row, s.queries)
                 score_gradients(
                     p,
                     slope,
@@ -117,16 +114,11 @@ def attention_keys_backward(
                     T.gemm(low, d_s, dv_l, policy=ROWS)
                 if want_k:
                     T.gemm(v_s, d_s, ds, transpose_B=True, clear_accum=True, policy=ROWS)
-                    for y, x in T.Parallel(tile_n, tile_m):
-                        if capped:
-                            ds[y, x] = p[y, x] * (ds[y, x] - delta_s[x]) * slope[y, x]
-                        else:
-                            ds[y, x] = p[y, x] * (ds[y, x] - delta_s[x])
+                    through_softmax(ds, p, slope, delta_s, capped, True)
                     T.copy(ds, low)
                     T.gemm(low, q_s, dk_l, policy=ROWS)
             if want_k:
-                for y, x in T.Parallel(tile_n, dim):
-                    dk_l[y, x] = dk_l[y, x] * scale
+                scaled(dk_l, scale)
                 T.copy(dk_l, dk[bz, bx * tile_n : (bx + 1) * tile_n, by, 0:dim])
             if want_v:
                 T.copy(dv_l, dv[bz, bx * tile_n : (bx + 1) * tile_n, by, 0:dim_v])
@@ -193,10 +185,8 @@ def attention_queries_backward(
             first, count = visible_blocks(bx * tile_m, tile_m, tile_n, s.queries, s.keys, left, right, banded)
             T.copy(q[bz, bx * tile_m : (bx + 1) * tile_m, by, 0:dim], q_s)
             T.copy(dout[bz, bx * tile_m : (bx + 1) * tile_m, by, 0:dim_v], d_s)
-            for x in T.Parallel(tile_m):
-                lse_l[x] = T.if_then_else(bx * tile_m + x < s.queries, lse[bz, by, bx * tile_m + x], 0.0)
-            for x in T.Parallel(tile_m):
-                delta_l[x] = T.if_then_else(bx * tile_m + x < s.queries, delta[bz, by, bx * tile_m + x], 0.0)
+            load_rows(lse_l, lse, bz, by, bx * tile_m, s.queries)
+            load_rows(delta_l, delta, bz, by, bx * tile_m, s.queries)
             T.clear(dq_l)
             for i in T.Pipelined(count, num_stages=stages):
                 column = (first + i) * tile_n
@@ -220,15 +210,10 @@ def attention_queries_backward(
                     False,
                 )
                 T.gemm(d_s, v_s, ds, transpose_B=True, clear_accum=True, policy=ROWS)
-                for x, y in T.Parallel(tile_m, tile_n):
-                    if capped:
-                        ds[x, y] = p[x, y] * (ds[x, y] - delta_l[x]) * slope[x, y]
-                    else:
-                        ds[x, y] = p[x, y] * (ds[x, y] - delta_l[x])
+                through_softmax(ds, p, slope, delta_l, capped, False)
                 T.copy(ds, low)
                 T.gemm(low, k_s, dq_l, policy=ROWS)
-            for x, y in T.Parallel(tile_m, dim):
-                dq_l[x, y] = dq_l[x, y] * scale
+            scaled(dq_l, scale)
             T.copy(dq_l, dq[bz, bx * tile_m : (bx + 1) * tile_m, by, 0:dim])
 
     return main.with_attr("global_symbol", f"attention_queries_backward_{dim}_{dim_v}_{tile_m}x{tile_n}")

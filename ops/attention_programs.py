@@ -8,12 +8,10 @@ from typing import Any
 from tilewright.dsl import kernel
 from tilewright.dsl import language as T
 
-from .attention_steps import masked_scores, visible_blocks
+from .attention_steps import ROWS, add_sink, finish_rows, masked_scores, online_softmax, visible_blocks
 from .attention_symbols import attention_symbols
 
 LOWEST = -3.4028234663852886e38  # finite, so that the difference of two of them is a number
-LOG2_E, LN_2 = 1.4426950408889634, 0.6931471805599453
-ROWS = T.GemmWarpPolicy.FullRow  # a row of scores stays with one warp, as its softmax needs
 
 
 @kernel
@@ -95,32 +93,12 @@ def attention_forward(
                     capped,
                     banded,
                 )
-                T.copy(top, before)
-                T.reduce_max(scores, top, dim=1, clear=False)
-                for x in T.Parallel(tile_m):
-                    shrink[x] = T.exp2(before[x] - top[x])
-                for x, y in T.Parallel(tile_m, tile_n):
-                    scores[x, y] = T.exp2(scores[x, y] - top[x])
-                T.reduce_sum(scores, part, dim=1)
-                for x in T.Parallel(tile_m):
-                    norm[x] = norm[x] * shrink[x] + part[x]
-                T.copy(scores, weights)
-                for x, y in T.Parallel(tile_m, dim_v):
-                    total[x, y] = total[x, y] * shrink[x]
+                online_softmax(scores, weights, total, top, before, shrink, part, norm)
                 T.copy(v[bz, (first + i) * tile_n : (first + i + 1) * tile_n, by // group, 0:dim_v], v_s)
                 T.gemm(weights, v_s, total, policy=ROWS)
             if sunk:
-                for x in T.Parallel(tile_m):
-                    before[x] = top[x]
-                    top[x] = T.max(top[x], sink[by] * LOG2_E)
-                    shrink[x] = T.exp2(before[x] - top[x])
-                    norm[x] = norm[x] * shrink[x] + T.exp2(sink[by] * LOG2_E - top[x])
-                for x, y in T.Parallel(tile_m, dim_v):
-                    total[x, y] = total[x, y] * shrink[x]
-            for x, y in T.Parallel(tile_m, dim_v):
-                total[x, y] = T.if_then_else(norm[x] == 0, 0.0, total[x, y] / norm[x])
-            for x in T.Parallel(tile_m):
-                top[x] = T.if_then_else(norm[x] == 0, -T.infinity("float32"), (top[x] + T.log2(norm[x])) * LN_2)
+                add_sink(sink[by], total, top, before, shrink, norm)
+            finish_rows(total, top, norm)
             T.copy(top, lse[bz, by, bx * tile_m : (bx + 1) * tile_m])
             T.copy(total, out_s)
             T.copy(out_s, out[bz, bx * tile_m : (bx + 1) * tile_m, by, 0:dim_v])

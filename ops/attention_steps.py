@@ -1,4 +1,3 @@
-# mypy: disable-error-code="no-untyped-def"
 """Steps that the attention programs share: which blocks of keys a block of queries sees, and the masked scores."""
 
 from __future__ import annotations
@@ -7,8 +6,20 @@ from typing import Any
 
 from tilewright.dsl import language as T
 
+LOG2_E, LN_2 = 1.4426950408889634, 0.6931471805599453
+ROWS = T.GemmWarpPolicy.FullRow  # a row of scores stays with one warp, as its softmax needs
 
-def visible_blocks(row, tile_m, tile_n, queries, keys, left, right, banded) -> tuple[Any, Any]:
+
+def visible_blocks(
+    row: Any,
+    tile_m: Any,
+    tile_n: Any,
+    queries: Any,
+    keys: Any,
+    left: Any,
+    right: Any,
+    banded: bool,
+) -> tuple[Any, Any]:
     """The first block of keys that queries ``row`` and on see, and how many blocks: those between hold every key seen.
 
     Without a band all blocks are seen.
@@ -22,7 +33,19 @@ def visible_blocks(row, tile_m, tile_n, queries, keys, left, right, banded) -> t
 
 
 @T.macro
-def masked_scores(scores, row, column, queries, keys, log2_scale, cap, left, right, capped, banded):
+def masked_scores(
+    scores: Any,
+    row: Any,
+    column: Any,
+    queries: Any,
+    keys: Any,
+    log2_scale: Any,
+    cap: Any,
+    left: Any,
+    right: Any,
+    capped: bool,
+    banded: bool,
+) -> None:
     """Scores of queries ``row`` and on with keys ``column`` and on: scaled, capped, -inf where a key is not seen."""
     m, n = scores.shape
     for x, y in T.Parallel(m, n):
@@ -42,7 +65,57 @@ def masked_scores(scores, row, column, queries, keys, log2_scale, cap, left, rig
             scores[x, y] = T.if_then_else(column + y < keys, scores[x, y], -T.infinity("float32"))
 
 
-def seeing_blocks(column, tile_n, tile_m, queries, keys, left, right, banded) -> tuple[Any, Any]:
+@T.macro
+def online_softmax(
+    scores: Any, weights: Any, total: Any, top: Any, before: Any, shrink: Any, part: Any, norm: Any
+) -> None:
+    """Scores to weights 2^(score - top), where ``top`` is each row's largest so far; total and norm shrink to it."""
+    m, n = scores.shape
+    T.copy(top, before)
+    T.reduce_max(scores, top, dim=1, clear=False)
+    for x in T.Parallel(m):
+        shrink[x] = T.exp2(before[x] - top[x])
+    for x, y in T.Parallel(m, n):
+        scores[x, y] = T.exp2(scores[x, y] - top[x])
+    T.reduce_sum(scores, part, dim=1)
+    for x in T.Parallel(m):
+        norm[x] = norm[x] * shrink[x] + part[x]
+    T.copy(scores, weights)
+    for x, y in T.Parallel(*total.shape):
+        total[x, y] = total[x, y] * shrink[x]
+
+
+@T.macro
+def add_sink(sink: Any, total: Any, top: Any, before: Any, shrink: Any, norm: Any) -> None:
+    """One more score in each row, without a value."""
+    for x in T.Parallel(top.shape[0]):
+        before[x] = top[x]
+        top[x] = T.max(top[x], sink * LOG2_E)
+        shrink[x] = T.exp2(before[x] - top[x])
+        norm[x] = norm[x] * shrink[x] + T.exp2(sink * LOG2_E - top[x])
+    for x, y in T.Parallel(*total.shape):
+        total[x, y] = total[x, y] * shrink[x]
+
+
+@T.macro
+def finish_rows(total: Any, top: Any, norm: Any) -> None:
+    """Total / norm, 0 where a row saw no key; ``top`` becomes the natural logarithm of the softmax's denominator."""
+    for x, y in T.Parallel(*total.shape):
+        total[x, y] = T.if_then_else(norm[x] == 0, 0.0, total[x, y] / norm[x])
+    for x in T.Parallel(top.shape[0]):
+        top[x] = T.if_then_else(norm[x] == 0, -T.infinity("float32"), (top[x] + T.log2(norm[x])) * LN_2)
+
+
+def seeing_blocks(
+    column: Any,
+    tile_n: Any,
+    tile_m: Any,
+    queries: Any,
+    keys: Any,
+    left: Any,
+    right: Any,
+    banded: bool,
+) -> tuple[Any, Any]:
     """The first block of queries that see keys ``column`` and on, and how many blocks: those between hold all of them.
 
     Without a band all blocks see them.
@@ -57,8 +130,21 @@ def seeing_blocks(column, tile_n, tile_m, queries, keys, left, right, banded) ->
 
 @T.macro
 def score_gradients(
-    p, slope, lse, row, column, queries, keys, log2_scale, cap, left, right, capped, banded, transposed
-):
+    p: Any,
+    slope: Any,
+    lse: Any,
+    row: Any,
+    column: Any,
+    queries: Any,
+    keys: Any,
+    log2_scale: Any,
+    cap: Any,
+    left: Any,
+    right: Any,
+    capped: bool,
+    banded: bool,
+    transposed: bool,
+) -> None:
     """From scores to probabilities, 0 where a key is not seen; ``slope`` becomes the derivative of the soft cap.
 
     ``p`` is (queries, keys) of a tile, or ``transposed``; ``lse`` its rows' (or columns') logarithms.
@@ -77,3 +163,26 @@ def score_gradients(
         else:
             p[a, b] = p[a, b] * log2_scale
         p[a, b] = T.if_then_else(seen, T.exp2(p[a, b] - lse[b if transposed else a] * 1.4426950408889634), 0.0)
+
+
+@T.macro
+def through_softmax(ds: Any, p: Any, slope: Any, delta: Any, capped: bool, transposed: bool) -> None:
+    """Ds = p (ds - delta), times the derivative of the soft cap."""
+    for a, b in T.Parallel(*ds.shape):
+        ds[a, b] = p[a, b] * (ds[a, b] - delta[b if transposed else a])
+        if capped:
+            ds[a, b] = ds[a, b] * slope[a, b]
+
+
+@T.macro
+def load_rows(vector: Any, source: Any, batch: Any, head: Any, row: Any, length: Any) -> None:
+    """Vector = source[batch, head, row...], 0 beyond ``length``; element by element, for its rows align to nothing."""
+    for x in T.Parallel(vector.shape[0]):
+        vector[x] = T.if_then_else(row + x < length, source[batch, head, row + x], 0.0)
+
+
+@T.macro
+def scaled(tile: Any, scale: Any) -> None:
+    """Tile = tile scale."""
+    for x, y in T.Parallel(*tile.shape):
+        tile[x, y] = tile[x, y] * scale

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from tilewright.dsl import KernelFactory, Target
+from tilewright.runtime import use
 from tilewright.schedules import Schedule
 
 from .operator import TARGETS, Lowering, Operator, Tolerance
@@ -46,7 +47,8 @@ def row_record(
         name, summary, schema, function, parameters, samples, differentiable: as in ``Operator``; a size of 0 counts as
             1 where a program is compiled.
         arguments: values, their dtype and a maker of tensors ``make(shape, dtype)`` -> the call's named arguments.
-        program: those arguments, made without data -> the forward program and what it is bound to.
+        program: those arguments, made without data -> the forward program and what it is bound to on the current
+            target.
         definition: ``definition(wide, **arguments)``: torch's result, computed in ``wide`` or else in the own dtype.
     """
 
@@ -58,7 +60,8 @@ def row_record(
 
     def lowering(values: Mapping[str, Any], target: Target) -> Lowering:
         sizes = {key: 1 if type(value) is int and value == 0 else value for key, value in values.items()}
-        factory, bound = program(made(sizes, _without_data))
+        with use(target=target):
+            factory, bound = program(made(sizes, _without_data))
         return Lowering(factory.bind(**bound), Schedule())
 
     return Operator(

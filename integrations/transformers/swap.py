@@ -1,4 +1,4 @@
-"""``swap(model)``: a transformers model whose norms, rope, MLPs, loss, attention and linear layers run our operators."""
+"""``swap(model)``: norms, rope, MLPs, loss, attention and linear layers of a transformers model on our operators."""
 
 from __future__ import annotations
 
@@ -89,7 +89,8 @@ def _set_attention(model: Any) -> Callable[[], object]:
     register_attention()
     if not callable(getattr(model, "set_attn_implementation", None)):
         raise IntegrationError(
-            f"{type(model).__name__} cannot change its attention", remedy="pass a model of transformers, or attention=False"
+            f"{type(model).__name__} cannot change its attention",
+            remedy="pass a model of transformers, or attention=False",
         )
     before = model.config._attn_implementation
     model.set_attn_implementation(ATTENTION)
