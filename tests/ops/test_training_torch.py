@@ -9,7 +9,7 @@ import torch
 from judging import tensor
 
 import tilewright as tw
-from tilewright.ops import OPERATORS, geglu, softmax, swiglu
+from tilewright.ops import OPERATORS, attention, geglu, softmax, swiglu
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,13 @@ CASES = {
     "softmax": Case(softmax, (leaf(3, 40),), "softmax", (leaf(3, 40),), "softmax_backward"),
     "swiglu": Case(swiglu, (leaf(3, 40), leaf(3, 40)), "glu", (leaf(3, 40), leaf(3, 40), "silu"), "glu_backward"),
     "geglu": Case(geglu, (leaf(3, 40), leaf(3, 40)), "glu", (leaf(3, 40), leaf(3, 40), "gelu"), "glu_backward"),
+    "attention": Case(
+        attention,
+        (leaf(1, 5, 2, 64), leaf(1, 6, 2, 64), leaf(1, 6, 2, 64)),
+        "attention",
+        (leaf(1, 5, 2, 64), leaf(1, 6, 2, 64), leaf(1, 6, 2, 64), None, 0.125, 0.0, -1, -1),
+        "attention_backward",
+    ),
 }
 every = pytest.mark.parametrize("name", CASES)
 
