@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 
-from . import gemm_record, glu_record, norm_record, softmax_record
+from . import gemm_record, glu_record, linear_record, norm_record, rope_record, softmax_record
 from .errors import UnknownOperator
 from .operator import Operator
 
@@ -16,6 +16,8 @@ _RECORDS = (
     softmax_record.RECORD,
     glu_record.SWIGLU,
     glu_record.GEGLU,
+    rope_record.RECORD,
+    linear_record.RECORD,
 )
 
 OPERATORS: Mapping[str, Operator] = {record.name: record for record in _RECORDS}
