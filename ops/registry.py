@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 
-from . import attention_record, gemm_record, glu_record, norm_record, softmax_record
+from . import attention_record, gemm_record, glu_record, linear_record, norm_record, rope_record, softmax_record
 from .errors import UnknownOperator
 from .operator import Operator
 
@@ -17,6 +17,8 @@ _RECORDS = (
     glu_record.SWIGLU,
     glu_record.GEGLU,
     attention_record.RECORD,
+    rope_record.RECORD,
+    linear_record.RECORD,
 )
 
 OPERATORS: Mapping[str, Operator] = {record.name: record for record in _RECORDS}
