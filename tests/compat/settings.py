@@ -42,8 +42,8 @@ EDITS: dict[str, tuple[tuple[str, str], ...]] = {
         ("for dllm_block in _SUPPORTED_DLLM_BLOCKS", "for dllm_block in (32,)"),
     ),
     "block_causal_attention/block_causal_attention_varlen.py": (
-        ("lengths = [128, 256, 384]", "lengths = [128, 256]"),
-        ("_run_varlen_case([512, 1024], ", "_run_varlen_case([256, 512], "),
+        ("lengths = [128, 256, 384]", "lengths = [128]"),
+        ("_run_varlen_case([512, 1024], heads=2", "_run_varlen_case([256], heads=1"),
         ("for dllm_block in _SUPPORTED_DLLM_BLOCKS", "for dllm_block in (32,)"),
     ),
     "deepseek_deepgemm/example_deepgemm_fp8_2xAcc.py": (("[16, 32, 64, 128]", "[32, 128]"),),
@@ -69,6 +69,17 @@ EDITS: dict[str, tuple[tuple[str, str], ...]] = {
         ("        (16384, 16384, 1),\n        (16384, 16384, 8),\n        (65536, 65536, 16),\n", "\n\n\n"),
     ),
 }
+
+for _file in ("chunk_bwd_dqkwg", "chunk_bwd_intra", "chunk_delta_bwd", "chunk_delta_h_fwd", "chunk_inter_solve_fused"):
+    EDITS[f"kda/{_file}.py"] = (("        S=512,", "        S=128,"), ("        H=", "        H=2 or "))
+for _file in ("paged", "varlen_indice", "varlen_mask"):
+    EDITS[f"blocksparse_attention/example_tilelang_sparse_gqa_decode_{_file}.py"] = (
+        ("in range(10):", "in range(1):"),
+        ("in range(100):", "in range(1):"),
+    )
+
+# they read rows of the outputs of earlier kernels that nothing wrote, past the end of a sequence
+ZEROED = ("attention_sink/example_gqa_sink_bwd_varlen.py",)
 
 # kernels that read addresses from memory
 POINTERS = ("grouped_gemm/example_grouped_gemm_fwd_ptr.py",)
