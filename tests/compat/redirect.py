@@ -38,15 +38,11 @@ class Log:
     reports: list[Any] = field(default_factory=list)
 
 
-_FRESH = (torch.empty, torch.empty_like, torch.empty_strided, torch.Tensor.new_empty)
-
-
 class OnCpu(TorchFunctionMode):
-    """Sends every tensor that a CUDA device is asked for to the CPU; ``zeroed`` clears memory fresh from ``empty``."""
+    """Sends every tensor that a CUDA device is asked for to the CPU."""
 
-    def __init__(self, *, zeroed: bool) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.zeroed = zeroed
         self.made: list[weakref.ref[torch.Tensor]] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -61,7 +57,7 @@ class OnCpu(TorchFunctionMode):
         result = func(*map(_device, args), **kwargs)
         if kwargs.get("device") is not None and isinstance(result, torch.Tensor):
             self.made.append(weakref.ref(result))
-        return result.zero_() if self.zeroed and func in _FRESH else result
+        return result
 
     def __len__(self) -> int:
         return len(self.alive())
@@ -116,7 +112,20 @@ def redirect(target: str, log: Log, *, zeroed: bool) -> OnCpu:
     tilelang.autotune = tilelang.autotuner.autotune = autotune
     tilelang.autotuner.AutoTuner = AutoTuner
     stand_ins.install()
-    return OnCpu(zeroed=zeroed)
+    if zeroed:
+        _clear_fresh_memory()
+    return OnCpu()
+
+
+def _clear_fresh_memory() -> None:
+    """Not by the mode: autograd leaves it."""
+
+    def cleared(function: Any) -> Any:
+        return lambda *args, **keywords: function(*args, **keywords).zero_()
+
+    for name in ("empty", "empty_like", "empty_strided"):
+        setattr(torch, name, cleared(getattr(torch, name)))
+    torch.Tensor.new_empty = cleared(torch.Tensor.new_empty)
 
 
 def _compile(program: Any, out_idx: Any = None, target: Any = None, **options: Any) -> Any:

@@ -43,8 +43,14 @@ EDITS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "block_causal_attention/block_causal_attention_varlen.py": (
         ("lengths = [128, 256, 384]", "lengths = [128]"),
-        ("_run_varlen_case([512, 1024], heads=2", "_run_varlen_case([256], heads=1"),
+        ("_run_varlen_case([512, 1024], heads=2, dim=128", "_run_varlen_case([128], heads=1, dim=64"),
+        ("block_size, dllm_block = 128, 64", "block_size, dllm_block = 64, 64"),
         ("for dllm_block in _SUPPORTED_DLLM_BLOCKS", "for dllm_block in (32,)"),
+    ),
+    "deepseek_mhc/example_mhc_bwd.py": (("seqlen = 512", "seqlen = 64"), ("repeat = 512", "repeat = 1")),
+    "deepseek_nsa/benchmark/benchmark_nsa_fwd.py": (
+        ('"--seq_len", type=int, default=512', '"--seq_len", type=int, default=64'),
+        ('"--iterations", type=int, default=100', '"--iterations", type=int, default=1'),
     ),
     "deepseek_deepgemm/example_deepgemm_fp8_2xAcc.py": (("[16, 32, 64, 128]", "[32, 128]"),),
     "dsa_hisa/block_sparse_mqa_fp8.py": (("    for cfg in [\n", "    for cfg in [(256, 64, 128, 64, 4, 1)] or [\n"),),
