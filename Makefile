@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-FOLDERS := benchmarks cli dsl lowering ops runtime schedules vgpu
+FOLDERS := benchmarks cli dsl integrations lowering ops runtime schedules vgpu
 WORKERS ?= 2
 
 ENGINE := $(sort $(wildcard vgpu/engine/*.cpp vgpu/engine/*.h vgpu/engine/*/*.cpp vgpu/engine/*/*.h))

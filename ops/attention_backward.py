@@ -72,30 +72,31 @@ def attention_keys_backward(
             v_s = T.alloc_shared((tile_n, dim_v), dtype)
             q_s = T.alloc_shared((tile_m, dim), dtype)
             d_s = T.alloc_shared((tile_m, dim_v), dtype)
-            lse_s = T.alloc_shared((tile_m,), "float32")
-            delta_s = T.alloc_shared((tile_m,), "float32")
+            lse_l = T.alloc_fragment((tile_m,), "float32")  # in shared memory a producer warp would refill it too early
             p = T.alloc_fragment((tile_n, tile_m), "float32")
-            ds = T.alloc_fragment((tile_n, tile_m), "float32")
             slope = T.alloc_fragment((tile_n, tile_m), "float32")
             low = T.alloc_fragment((tile_n, tile_m), dtype)
-            dk_l = T.alloc_fragment((tile_n, dim), "float32")
-            dv_l = T.alloc_fragment((tile_n, dim_v), "float32")
             first, count = seeing_blocks(bx * tile_n, tile_n, tile_m, s.queries, s.keys, left, right, banded)
             T.copy(k[bz, bx * tile_n : (bx + 1) * tile_n, by, 0:dim], k_s)
-            T.copy(v[bz, bx * tile_n : (bx + 1) * tile_n, by, 0:dim_v], v_s)
-            T.clear(dk_l)
-            T.clear(dv_l)
+            if want_k:
+                ds = T.alloc_fragment((tile_n, tile_m), "float32")
+                delta_l = T.alloc_fragment((tile_m,), "float32")
+                dk_l = T.alloc_fragment((tile_n, dim), "float32")
+                T.copy(v[bz, bx * tile_n : (bx + 1) * tile_n, by, 0:dim_v], v_s)
+                T.clear(dk_l)
+            if want_v:
+                dv_l = T.alloc_fragment((tile_n, dim_v), "float32")
+                T.clear(dv_l)
             for i in T.Pipelined(count * group, num_stages=stages):
                 row = (first + i % count) * tile_m
                 head = by * group + i // count
                 T.copy(q[bz, row : row + tile_m, head, 0:dim], q_s)
                 T.gemm(k_s, q_s, p, transpose_B=True, clear_accum=True, policy=ROWS)
-                load_rows(lse_s, lse, bz, head, row, s.queries)
-                load_rows(delta_s, delta, bz, head, row, s.queries)
+                load_rows(lse_l, lse, bz, head, row, s.queries)
                 score_gradients(
                     p,
                     slope,
-                    lse_s,
+                    lse_l,
                     row,
                     bx * tile_n,
                     s.queries,
@@ -113,8 +114,9 @@ def attention_keys_backward(
                     T.copy(p, low)
                     T.gemm(low, d_s, dv_l, policy=ROWS)
                 if want_k:
+                    load_rows(delta_l, delta, bz, head, row, s.queries)
                     T.gemm(v_s, d_s, ds, transpose_B=True, clear_accum=True, policy=ROWS)
-                    through_softmax(ds, p, slope, delta_s, capped, True)
+                    through_softmax(ds, p, slope, delta_l, capped, True)
                     T.copy(ds, low)
                     T.gemm(low, q_s, dk_l, policy=ROWS)
             if want_k:

@@ -15,6 +15,7 @@ ALLOWED: dict[str, set[str]] = {
     "vgpu": set(),
     "runtime": {"dsl", "schedules", "lowering", "vgpu"},
     "ops": {"dsl", "schedules", "lowering", "vgpu", "runtime"},
+    "integrations": {FACADE, "dsl", "schedules", "lowering", "vgpu", "runtime", "ops"},
     "benchmarks": {FACADE, "dsl", "schedules", "lowering", "vgpu", "runtime", "ops"},
     "cli": {FACADE, "dsl", "schedules", "lowering", "vgpu", "runtime", "ops", "benchmarks"},
 }
