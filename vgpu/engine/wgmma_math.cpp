@@ -5,18 +5,6 @@ namespace {
 
 constexpr int kDepth16 = 16;  // k of an instruction with 16-bit elements, the only transposed ones
 
-TILEWRIGHT_INLINE void decode_any(Format format, const void* raw, int chunks, float* out) {
-  switch (format) {
-    case Format::f16: return decode<Format::f16>(raw, chunks, out);
-    case Format::bf16: return decode<Format::bf16>(raw, chunks, out);
-    case Format::tf32: return decode<Format::tf32>(raw, chunks, out);
-    case Format::e4m3: return decode<Format::e4m3>(raw, chunks, out);
-    case Format::e5m2: return decode<Format::e5m2>(raw, chunks, out);
-    case Format::s8: return decode<Format::s8>(raw, chunks, out);
-    default: return decode<Format::u8>(raw, chunks, out);
-  }
-}
-
 // Where column group `group` starts in a panel of B.
 TILEWRIGHT_INLINE float* group_start(float* panel, int group, int depth) {
   return panel + (group >> 1) * depth * 16 + (group & 1) * 8;
@@ -56,14 +44,10 @@ TILEWRIGHT_CLONES void pack_transposed_rows(Format format, const uint8_t* raw, i
 TILEWRIGHT_CLONES void pack_columns(Format format, const uint8_t* raw, int group, float* panel) {
   const int elements = chunk_elements(format);
   float* to = group_start(panel, group, kWgmmaChunks * elements);
-  float rows[8 * 16];
+  float rows[8 * kMaxChunkElements];
   for (int chunk = 0; chunk < kWgmmaChunks; ++chunk, to += elements * 16) {
     decode_any(format, raw + chunk * 128, 8, rows);
-    switch (elements) {
-      case 4: transpose_group<4>(rows, 16, to); break;
-      case 8: transpose_group<8>(rows, 16, to); break;
-      default: transpose_group<16>(rows, 16, to); break;
-    }
+    transpose_any(elements, rows, 16, to);
   }
 }
 
