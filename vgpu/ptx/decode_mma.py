@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 from .decode_float import ROUNDING
+from .decode_mma_sparse import decode_mma_sparse
+from .matrix_types import ACCUMULATORS, FORMATS, STEP, accumulators_of
 from .plan import Opcode, Plan, decoder
 
-# Numbers of the engine's enums ``Format`` and ``Accumulator`` (matrix_formats.h).
-FORMATS = {"f16": 0, "bf16": 1, "tf32": 2, "e4m3": 3, "e5m2": 4, "s8": 5, "u8": 6, "s4": 7, "u4": 8}
-ACCUMULATORS = {"f32": 0, "f16": 1, "s32": 2}
-# Elements of k in a 16-byte step.
-STEP = {"f16": 8, "bf16": 8, "tf32": 4, "e4m3": 16, "e5m2": 16, "s8": 16, "u8": 16, "s4": 32, "u4": 32}
-_FAMILIES = (("f16",), ("bf16",), ("tf32",), ("e4m3", "e5m2"), ("s8", "u8"), ("s4", "u4"))
 _F64_SHAPES = {"m8n8k4": (8, 4), "m16n8k4": (16, 4), "m16n8k8": (16, 8), "m16n8k16": (16, 16)}
 _B1_SHAPES = {"m8n8k128": (8, 1), "m16n8k128": (16, 1), "m16n8k256": (16, 2)}  # rows, 16-byte steps of k
 _QUAD_RESULTS = {"f16": "b32*4", "f32": "f32*8"}
 
 
-def accumulators_of(a: str, b: str) -> tuple[str, ...]:
-    """The accumulator types that operands ``a`` and ``b`` may have; empty when they do not go together."""
-    family = next((f for f in _FAMILIES if a in f), ())
-    if b not in family:
-        return ()
-    if a in ("s8", "u8", "s4", "u4"):
-        return ("s32",)
-    return ("f32",) if a in ("bf16", "tf32") else ("f32", "f16")
-
-
 @decoder("mma")
 def decode_mma(op: Opcode, shape: tuple[str, ...]) -> Plan:
-    """``mma.sync.aligned.shape.alayout.blayout{.satfinite}{.rnd}.d.a.b.c{.op.popc}``."""
+    """``mma.sync.aligned.shape.alayout.blayout{.satfinite}{.rnd}.d.a.b.c{.op.popc}``, or sparse."""
+    if op.rest and op.rest[0].startswith("sp"):
+        return decode_mma_sparse(op)
     op.next(("sync",))
     op.next(("aligned",))
     size = op.next()
