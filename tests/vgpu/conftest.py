@@ -117,6 +117,11 @@ def cuda_to_ptx_fixture() -> Callable[..., str]:
     return cuda_to_ptx
 
 
+@pytest.fixture(name="cuda_to_ptx_module", scope="module")
+def cuda_to_ptx_module_fixture() -> Callable[..., str]:
+    return cuda_to_ptx
+
+
 @pytest.fixture(name="elementwise")
 def elementwise_fixture() -> Callable[..., np.ndarray]:
     return elementwise

@@ -35,7 +35,6 @@ _BITS = {
     "f32": 32,
     "s32": 32,
 }
-_FAMILIES = (("s8", "u8"), ("s4", "u4"), *((t,) for t in ("f16", "bf16", "tf32", "f64", "b1")))
 _ALIGNMENT = 16  # bytes of lines, where the fragment is not smaller
 
 
@@ -149,12 +148,7 @@ def _problem(size: str, types: tuple[str, str, str, str], layouts: list[str], ex
     """Why the pieces of a wmma.mma do not go together, or nothing."""
     d, a, b, c = types
     bitwise, rounding, saturate = extras
-    if (
-        not any(a in f and b in f for f in _FAMILIES)
-        or size not in _SHAPES[a]
-        or d not in _ACCUMULATORS[a]
-        or c not in _ACCUMULATORS[a]
-    ):
+    if a != b or size not in _SHAPES.get(a, ()) or d not in _ACCUMULATORS[a] or c not in _ACCUMULATORS[a]:
         return f"has shape {size} or types that no wmma.mma takes together"
     if _BITS[a] < 8 and layouts != ["row", "col"]:
         return f"takes .row.col for {a}"
