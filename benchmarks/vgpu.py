@@ -23,6 +23,7 @@ GEMM_LIMIT = 0.35
 ATTENTION_LIMIT = 0.6
 # each is the least ratio peer / ours
 THREADS_GOAL = 1.6
+ALWAYS_GOAL = 1 / 1.3  # the standard checks may cost 1.3 times a run without any
 RACE_GOAL = 0.25  # race detection may cost four times the plain run
 TRITON_SIZES = (512, 1024)
 TRITON_TILE = (128, 128, 64)
@@ -115,6 +116,12 @@ def threads_seconds(target: str) -> dict[str, float]:
     return in_turns(REPEATS, {"ours": recorded(call, threads=2), "peer": recorded(call, threads=1)})
 
 
+def always_seconds(target: str) -> dict[str, float]:
+    """``ours`` with the checks that are always on and ``peer`` without any."""
+    call, *_ = gemm_call(target, SIZE)
+    return in_turns(REPEATS, {"ours": recorded(call), "peer": recorded(call, checks=None)})
+
+
 def race_seconds(target: str) -> dict[str, float]:
     """``ours`` with race detection and ``peer`` without."""
     call, *_ = gemm_call(target, SIZE)
@@ -170,6 +177,8 @@ def measure() -> tuple[Row, ...]:
                 limit=ATTENTION_LIMIT),
             Row(f"{gemm} on {target}, two host threads", *found(threads_seconds, target), "one host thread", "s",
                 goal=THREADS_GOAL),
+            Row(f"{gemm} on {target}, checks always on", *found(always_seconds, target), "no checks at all", "s",
+                goal=ALWAYS_GOAL),
             Row(f"{gemm} on {target}, race detection", *found(race_seconds, target), "the plain run", "s",
                 goal=RACE_GOAL),
         ]  # fmt: skip

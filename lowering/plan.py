@@ -83,10 +83,11 @@ class ScalarParameter:
 
 @dataclass(frozen=True)
 class TensorMapParameter:
-    """A device parameter: a 128-byte tensor map, as ``cuTensorMapEncodeTiled`` makes one.
+    """A device parameter: a 128-byte tensor map, as ``cuTensorMapEncodeTiled`` or ``...Im2col`` makes it.
 
     ``dims``, ``strides``, ``box`` and ``element_strides`` start with the innermost dimension; ``strides`` are bytes and
-    leave the innermost out. ``interleave`` and what follows it are the CUDA driver's enumerators.
+    leave the innermost out. ``interleave`` to ``oob_fill`` are the CUDA driver's enumerators. Corners are those of the
+    bounding box of im2col mode, empty in tiled mode; ``box`` is then (channels of a pixel, pixels of a column).
     """
 
     name: str
@@ -100,6 +101,8 @@ class TensorMapParameter:
     swizzle: int
     l2_promotion: int
     oob_fill: int
+    lower_corner: tuple[int, ...] = ()
+    upper_corner: tuple[int, ...] = ()
 
 
 Argument = TensorArgument | ScalarArgument | PointerArgument

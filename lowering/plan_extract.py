@@ -310,14 +310,15 @@ def _evaluate(stmt: Any, walk: _Walk) -> None:
     callee = str(call.args[0].value)
     if callee == "__tvm_tensormap_create_tiled":
         _tensor_map(call.args[1:], walk)
+    elif callee == "__tvm_tensormap_create_im2col":
+        _im2col_map(call.args[1:], walk)
     elif callee in walk.devices:
         _launch(callee, list(call.args[1:]), walk)
     elif callee.startswith("__tvm_cuda_stream_"):
         walk.remarks.append("the L2 persistence hint of the kernel is not applied")
     elif callee != "__tvm_set_device":
         raise UnsupportedHostCode(
-            f"the host side calls {callee}; a launch plan holds kernel launches and tiled tensor maps only",
-            remedy="use T.copy of plain tiles (im2col tensor maps are not supported)" if "im2col" in callee else "",
+            f"the host side calls {callee}; a launch plan holds kernel launches and tensor maps only"
         )
 
 
@@ -340,6 +341,28 @@ def _tensor_map(args: Sequence[Any], walk: _Walk) -> None:
         swizzle,
         promotion,
         fill,
+    )
+
+
+def _im2col_map(args: Sequence[Any], walk: _Walk) -> None:
+    desc, dtype, rank, pointer = args[0], int(args[1]), int(args[2]), args[3]
+    rest = list(args[4:])
+    dims, strides, steps = (
+        tuple(expression_of(e, walk.names) for e in rest[i * rank : (i + 1) * rank]) for i in range(3)
+    )
+    lower, upper, rest = rest[3 * rank : 4 * rank - 2], rest[4 * rank - 2 : 5 * rank - 4], rest[5 * rank - 4 :]
+    pixels, channels = (expression_of(e, walk.names) for e in rest[:2])
+    walk.maps[desc] = TensorMapParameter(
+        str(desc.name),
+        _pointer(pointer, walk),
+        TENSOR_MAP_DTYPES[dtype],
+        dims,
+        strides[1:],
+        (channels, pixels),
+        steps,
+        *(int(e) for e in rest[2:6]),
+        lower_corner=tuple(int(e) for e in lower),
+        upper_corner=tuple(int(e) for e in upper),
     )
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from .attention import attention as attention
 from .errors import OperatorError as OperatorError
 from .gemm import gemm as gemm
+from .glu import geglu as geglu
+from .glu import swiglu as swiglu
+from .linear import linear as linear
 from .norm import layer_norm as layer_norm
 from .norm import rms_norm as rms_norm
 from .operator import Comparison as Comparison
@@ -13,6 +17,10 @@ from .operator import Tolerance as Tolerance
 from .operator import tensors as tensors
 from .registry import OPERATORS as OPERATORS
 from .registry import find_operator as find_operator
+from .rope import rope as rope
+from .softmax import softmax as softmax
+from .warmup import Warmup as Warmup
+from .warmup import warmup as warmup
 
 __all__ = [
     "OPERATORS",
@@ -21,9 +29,17 @@ __all__ = [
     "Operator",
     "OperatorError",
     "Tolerance",
+    "Warmup",
+    "attention",
     "find_operator",
+    "geglu",
     "gemm",
     "layer_norm",
+    "linear",
     "rms_norm",
+    "rope",
+    "softmax",
+    "swiglu",
     "tensors",
+    "warmup",
 ]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import torch
 
 from tilewright.dsl import Target
-from tilewright.runtime import Kernel, compile, current_schedule, current_target, register_operator, short_name
+from tilewright.runtime import current_schedule, current_target, register_operator, short_name
 from tilewright.schedules import Schedule
 
 from .gemm_arguments import check_arguments, check_target
@@ -16,6 +16,7 @@ from .gemm_gradient import backward, setup_context
 from .gemm_reference import epilogue
 from .gemm_variants import Problem, Variant, variant_of
 from .gemm_views import Operand, folded, load_width, operand_of
+from .kernels import Recipe, prepared
 
 MAX_GRID = 65535  # blocks along y and z that CUDA launches at once
 
@@ -23,9 +24,9 @@ SCHEMA = "(Tensor a, Tensor b, Tensor? bias=None, str? activation=None, ScalarTy
 
 
 @functools.lru_cache(maxsize=1024)
-def kernel_of(variant: Variant, target: Target, schedule: Schedule | None) -> Kernel:
-    """The compiled kernel of a variant; ``schedule`` None takes the variant's own."""
-    return compile(variant.program(), variant.schedule() if schedule is None else schedule, target)
+def recipe_of(variant: Variant, target: Target, schedule: Schedule | None) -> Recipe:
+    """How the kernel of a variant is compiled; ``schedule`` None takes the variant's own."""
+    return variant.recipe(target, schedule)
 
 
 def _implementation(
@@ -88,7 +89,7 @@ def run_variant(
     variant: Variant, target: Target, left: Operand, right: Operand, bias: torch.Tensor | None, c: torch.Tensor
 ) -> None:
     """Launch one kernel on operands that it fits; C is (batch, M, N)."""
-    kernel = kernel_of(variant, target, current_schedule())
+    kernel = prepared(recipe_of(variant, target, current_schedule()))
     tensors = (left.tensor, right.tensor, c) if bias is None else (left.tensor, right.tensor, bias, c)
     kernel(*tensors, *_scalars(variant, left, right, c))
 

@@ -13,7 +13,8 @@ from .checks import FLOATS
 from .errors import OperandTypeError
 
 
-def _gemm(*args: Any) -> torch.Tensor:
+def multiply(*args: Any) -> torch.Tensor:
+    """``gemm`` as the torch operator, so that its products have gradients too."""
     result: torch.Tensor = torch.ops.tilewright.gemm(*args)
     return result
 
@@ -37,7 +38,7 @@ def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> No
 def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
     """Gradients of (a, b, bias, activation, out_dtype)."""
     a, b, bias, output = ctx.saved_tensors
-    dz = _through_activation(ctx.activation, grad, a, b, bias, output)
+    dz = through_activation(ctx.activation, grad, a, b, bias, output)
     need_a, need_b, need_bias = (*ctx.needs_input_grad, False)[:3]  # torch leaves out what was left to its default
     low = dz.to(a.dtype)
     return (
@@ -49,7 +50,7 @@ def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
     )
 
 
-def _through_activation(
+def through_activation(
     activation: str | None,
     grad: torch.Tensor,
     a: torch.Tensor,
@@ -57,11 +58,12 @@ def _through_activation(
     bias: torch.Tensor | None,
     output: torch.Tensor | None,
 ) -> torch.Tensor:
+    """The gradient of a b + bias from that of activation(a b + bias); ``output`` is kept for relu alone."""
     if activation is None:
         return grad
     if output is not None:
         return torch.where(output <= 0, torch.zeros_like(grad), grad)
-    z = _gemm(a, b, bias if bias is None or bias.dtype == torch.float32 else bias.float(), None, torch.float32)
+    z = multiply(a, b, bias if bias is None or bias.dtype == torch.float32 else bias.float(), None, torch.float32)
     slope = _gelu_slope(z) if activation == "gelu" else _silu_slope(z)
     return grad * slope
 
@@ -80,11 +82,11 @@ def _operand_gradient(left: torch.Tensor, right: torch.Tensor, shape: torch.Size
     """left @ right, summed over the batch dimensions that the operand of ``shape`` broadcast."""
     batch = torch.broadcast_shapes(left.shape[:-2], right.shape[:-2])  # type: ignore[no-untyped-call]
     if batch == shape[:-2]:
-        return _gemm(left, right, None, None, dtype)
-    return _gemm(left, right, None, None, torch.float32).sum_to_size(shape).to(dtype)
+        return multiply(left, right, None, None, dtype)
+    return multiply(left, right, None, None, torch.float32).sum_to_size(shape).to(dtype)
 
 
 def _right_gradient(a: torch.Tensor, dz: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     if b.dim() == 2:  # the batch is more rows: one product sums over it
-        return _gemm(a.flatten(0, -2).mT, dz.flatten(0, -2), None, None, b.dtype)
+        return multiply(a.flatten(0, -2).mT, dz.flatten(0, -2), None, None, b.dtype)
     return _operand_gradient(a.mT, dz, b.shape, b.dtype)

@@ -91,7 +91,7 @@ def lowering(values: Mapping[str, Any], target: Target) -> Lowering:
     with around(values):
         problem = problem_of(operand_of(one), operand_of(other), bias, values["activation"], out)
     variant = variant_of(problem, target)
-    return Lowering(variant.program(), variant.schedule())
+    return Lowering(variant.recipe(target).program(), variant.schedule())
 
 
 def targets(values: Mapping[str, Any]) -> tuple[str, ...]:

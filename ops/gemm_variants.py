@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.dsl import Program, Target
+from tilewright.dsl import Target
 from tilewright.schedules import Schedule
 
 from .gemm_fma import gemm_fma
 from .gemm_programs import gemm_mma
 from .gemm_symbols import ITEM_BYTES
 from .gemm_tiles import Tile, pick, tiles_of
+from .kernels import Recipe
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,9 @@ class Variant:
     activation: str | None
     tile: Tile
 
-    def program(self) -> Program:
-        """The tile program."""
-        common: dict[str, object] = {
+    def recipe(self, target: Target, schedule: Schedule | None = None) -> Recipe:
+        """How its kernel is compiled; ``schedule`` None takes the default."""
+        values: dict[str, object] = {
             "out_dtype": self.out_dtype,
             "transpose_a": self.transpose_a,
             "transpose_b": self.transpose_b,
@@ -66,10 +67,12 @@ class Variant:
             "tile_n": self.tile.n,
             "tile_k": self.tile.k_bytes // ITEM_BYTES[self.dtype],
         }
+        chosen = self.schedule() if schedule is None else schedule
         if self.unit == "fma":
-            return gemm_fma.bind(**common)
+            return Recipe(gemm_fma, tuple(values.items()), target, chosen)
         accumulator = "int32" if self.dtype == "int8" else "float32"
-        return gemm_mma.bind(unit=self.unit, dtype=self.dtype, accumulator=accumulator, **common)
+        values |= {"unit": self.unit, "dtype": self.dtype, "accumulator": accumulator}
+        return Recipe(gemm_mma, tuple(values.items()), target, chosen)
 
     def schedule(self) -> Schedule:
         """The default schedule."""

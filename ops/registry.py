@@ -5,11 +5,21 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 
-from . import gemm_record, norm_record
+from . import attention_record, gemm_record, glu_record, linear_record, norm_record, rope_record, softmax_record
 from .errors import UnknownOperator
 from .operator import Operator
 
-_RECORDS = (gemm_record.RECORD, norm_record.RMS, norm_record.LAYER)
+_RECORDS = (
+    gemm_record.RECORD,
+    norm_record.RMS,
+    norm_record.LAYER,
+    softmax_record.RECORD,
+    glu_record.SWIGLU,
+    glu_record.GEGLU,
+    attention_record.RECORD,
+    rope_record.RECORD,
+    linear_record.RECORD,
+)
 
 OPERATORS: Mapping[str, Operator] = {record.name: record for record in _RECORDS}
 

@@ -8,6 +8,7 @@ import torch
 
 ACCESS_BYTES = 16
 MAX_WIDTH = 32768  # columns that one block keeps in registers: 32 for each of 1024 threads
+PIECE = 8192  # columns of one piece of a row that is taken in pieces
 _PER_THREAD = 16  # float32 registers of a row that a thread holds without spilling, with room for the rest
 
 
@@ -74,3 +75,9 @@ def row_tile(n: int, access: int, per_thread: int = _PER_THREAD) -> RowTile:
 def _rounded(count: int) -> int:
     """Up to 4 as it is, then the next power of two, so that few kernels serve all sizes."""
     return count if count <= 4 else 1 << (count - 1).bit_length()
+
+
+def piece_tile(n: int, access: int, most: int, per_thread: int = _PER_THREAD) -> tuple[RowTile, bool]:
+    """The tile of a program that takes a row whole up to ``most`` columns, else in pieces; and whether it is whole."""
+    whole = n <= most
+    return row_tile(n if whole else PIECE, access, per_thread), whole

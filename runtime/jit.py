@@ -116,7 +116,9 @@ class JitFunction:
 
     def _run(self, *args: Any, **keywords: Any) -> Any:
         variant = self._variant()
-        key = _fast_key(args, target_token()) if not keywords else None
+        # a fixed target needs no token: reading the environment costs more than hashing the arguments
+        token = "" if self._options.target is not None else target_token()
+        key = _fast_key(args, token) if not keywords else None
         found = variant.fast.get(key) if key is not None else None
         if found is None:
             kernel, positions = self._kernel(variant, args, keywords)

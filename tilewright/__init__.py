@@ -19,6 +19,7 @@ _NAMES = {
     "run_ranks": "tilewright.runtime",
     "stats": "tilewright.runtime",
     "use": "tilewright.runtime",
+    "warmup": "tilewright.ops",
 }
 _MODULES = {
     "errors": "tilewright.errors",

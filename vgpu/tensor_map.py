@@ -1,4 +1,4 @@
-"""Tensor maps: the tiled view of a tensor that TMA instructions take, under the rules of ``cuTensorMapEncodeTiled``."""
+"""Tensor maps: the view of a tensor that TMA instructions take, tiled or im2col, under the rules of the CUDA driver."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .errors import TensorMapError
 from .view import View, view_of
 
 _MAGIC = 0x70616D5F77656974
-_LAYOUT = struct.Struct("<QQ5Q5Q5H5B4B13x")
+_LAYOUT = struct.Struct("<QQ5Q5Q5H5B4BB3h3h")
 _MAX_RANK = 5
 _MAX_BOX = 232_448  # bytes of shared memory of a block
 
@@ -36,6 +36,7 @@ _TYPES: dict[str, tuple[int, int, bool]] = {
     "tfloat32_ftz": (12, 4, True),
 }
 _NAMES = {number: name for name, (number, _, _) in reversed(_TYPES.items())}
+_CORNERS = {3: 1 << 15, 4: 1 << 7, 5: 1 << 4}  # cuTensorMapEncodeIm2col: bounds of the corners by rank
 _SWIZZLE_SPAN = (16, 32, 64, 128)
 
 
@@ -54,10 +55,13 @@ class TensorMap:
         swizzle: 0 none, 1, 2, 3 for 32, 64, 128 bytes.
         l2_promotion: 0 to 3, changes nothing here.
         oob_fill: 0 zeros, 1 NaN (float types).
+        lower_corner: makes a map of im2col mode: the first place of a pixel along dimensions 1 to rank - 2. ``box`` is
+            then (channels of a pixel, pixels of a column), at most 256 and 1024.
+        upper_corner: how far from the last place of the dimension the walk of the pixels ends, at most 0 inside.
 
     Raises:
-        TensorMapError: a rule of ``cuTensorMapEncodeTiled`` (CUDA driver API, "Tensor Map Object Management") is
-            broken, the view leaves the tensor, or it is no tensor.
+        TensorMapError: a rule of ``cuTensorMapEncodeTiled`` or ``cuTensorMapEncodeIm2col`` (CUDA driver API, "Tensor
+            Map Object Management") is broken, the view leaves the tensor, or it is no tensor.
     """
 
     def __init__(
@@ -73,6 +77,8 @@ class TensorMap:
         swizzle: int = 0,
         l2_promotion: int = 0,
         oob_fill: int = 0,
+        lower_corner: Sequence[int] | None = None,
+        upper_corner: Sequence[int] | None = None,
     ) -> None:
         self.tensor = tensor
         self.view = _view(tensor)
@@ -85,9 +91,13 @@ class TensorMap:
         self.swizzle = int(swizzle)
         self.l2_promotion = int(l2_promotion)
         self.oob_fill = int(oob_fill)
+        self.im2col = lower_corner is not None or upper_corner is not None
+        self.lower_corner = tuple(int(n) for n in lower_corner or ())
+        self.upper_corner = tuple(int(n) for n in upper_corner or ())
         self._check_lengths()
         self._check_modes()
         self._check_view()
+        self._check_corners()
         self._check_box()
         self._check_memory()
 
@@ -95,10 +105,12 @@ class TensorMap:
         """The 128 bytes that stand for a ``CUtensorMap`` in kernel parameters or memory."""
         number, size, _ = _TYPES[self.dtype]
         fill = [1] * (_MAX_RANK - len(self.dims))
-        dims, box, steps = ((*values, *fill) for values in (self.dims, self.box, self.element_strides))
+        dims, steps = ((*values, *fill) for values in (self.dims, self.element_strides))
+        box = (*self.box, *[1] * (_MAX_RANK - len(self.box)))
+        lower, upper = ((*c, *[0] * (_MAX_RANK - 2 - len(c))) for c in (self.lower_corner, self.upper_corner))
         strides = (size, *self.strides, *[0] * len(fill))
-        flags = (len(self.dims), number, self.swizzle, self.oob_fill)
-        return _LAYOUT.pack(_MAGIC, self.view.address, *dims, *strides, *box, *steps, *flags)
+        flags = (len(self.dims), number, self.swizzle, self.oob_fill, self.im2col)
+        return _LAYOUT.pack(_MAGIC, self.view.address, *dims, *strides, *box, *steps, *flags, *lower, *upper)
 
     def __repr__(self) -> str:
         return (
@@ -109,10 +121,14 @@ class TensorMap:
         rank = len(self.dims)
         if not 1 <= rank <= _MAX_RANK:
             raise TensorMapError(f"dims has {rank} entries", remedy="a tensor map has 1 to 5 dimensions")
+        if self.im2col and rank < 3:
+            raise TensorMapError(f"dims has {rank} entries", remedy="an im2col tensor map has 3 to 5 dimensions")
         for name, values, wanted in (
             ("strides", self.strides, rank - 1),
-            ("box", self.box, rank),
+            ("box", self.box, 2 if self.im2col else rank),
             ("element_strides", self.element_strides, rank),
+            ("lower_corner", self.lower_corner, rank - 2 if self.im2col else 0),
+            ("upper_corner", self.upper_corner, rank - 2 if self.im2col else 0),
         ):
             if len(values) != wanted:
                 raise TensorMapError(f"{name} has {len(values)} entries for {rank} dimensions", values={name: values})
@@ -148,8 +164,25 @@ class TensorMap:
                 "the tensor must start at a multiple of 16 bytes", values={"address": hex(self.view.address)}
             )
 
+    def _check_corners(self) -> None:
+        limit = _CORNERS.get(len(self.dims), 0)
+        for name, corner in (("lower_corner", self.lower_corner), ("upper_corner", self.upper_corner)):
+            if any(not -limit <= n < limit for n in corner):
+                raise TensorMapError(
+                    f"{name} must be {-limit} to {limit - 1} each for {len(self.dims)} dimensions",
+                    values={name: corner},
+                )
+        boxes = zip(self.dims[1:-1], self.lower_corner, self.upper_corner, strict=False)
+        if any(size + upper <= lower for size, lower, upper in boxes):
+            raise TensorMapError(
+                "the corners leave no pixel",
+                values={"lower_corner": self.lower_corner, "upper_corner": self.upper_corner},
+            )
+
     def _check_box(self) -> None:
-        if any(not 1 <= n <= 256 for n in self.box):
+        if self.im2col and not (1 <= self.box[0] <= 256 and 1 <= self.box[1] <= 1024):
+            raise TensorMapError("box must be 1 to 256 channels and 1 to 1024 pixels", values={"box": self.box})
+        if not self.im2col and any(not 1 <= n <= 256 for n in self.box):
             raise TensorMapError("box must be 1 to 256 each", values={"box": self.box})
         inner = self.box[0] * _TYPES[self.dtype][1]
         if inner % 16:

@@ -67,14 +67,14 @@ class CudaDriver:
         element_strides: tuple[int, ...],
     ) -> bytes:
         """A tensor map, as bytes."""
-        status, encoded = cuda.cuTensorMapEncodeTiled(
+        steps = [cuda.cuuint32_t(step) for step in element_strides]
+        status, encoded = (cuda.cuTensorMapEncodeIm2col if parameter.lower_corner else cuda.cuTensorMapEncodeTiled)(
             data_type(parameter.dtype),
             len(dims),
             pointer,
             [cuda.cuuint64_t(size) for size in dims],
             [cuda.cuuint64_t(stride) for stride in strides],
-            [cuda.cuuint32_t(size) for size in box],
-            [cuda.cuuint32_t(step) for step in element_strides],
+            *_tile(parameter, box, steps),
             cuda.CUtensorMapInterleave(parameter.interleave),
             cuda.CUtensorMapSwizzle(parameter.swizzle),
             cuda.CUtensorMapL2promotion(parameter.l2_promotion),
@@ -127,6 +127,13 @@ class CudaDriver:
             config = launch_config(shape, grid, block, dynamic_shared, stream)
             (status,) = cuda.cuLaunchKernelEx(config, kernel, parameters, 0)
         return status
+
+
+def _tile(parameter: TensorMapParameter, box: tuple[int, ...], steps: list[Any]) -> tuple[Any, ...]:
+    """What the driver takes between the strides and the modes: of im2col mode plain numbers but for the steps."""
+    if parameter.lower_corner:
+        return list(parameter.lower_corner), list(parameter.upper_corner), *box, steps
+    return [cuda.cuuint32_t(size) for size in box], steps
 
 
 def _make_current(device: int) -> None:

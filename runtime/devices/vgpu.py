@@ -147,4 +147,6 @@ def _argument(parameter: Parameter, objects: Mapping[str, Any], values: Mapping[
         swizzle=parameter.swizzle,
         l2_promotion=parameter.l2_promotion,
         oob_fill=parameter.oob_fill,
+        lower_corner=parameter.lower_corner or None,
+        upper_corner=parameter.upper_corner or None,
     )

@@ -30,7 +30,7 @@ def test_rows_without_triton(asked, monkeypatch):
     monkeypatch.setattr(vgpu, "has_triton", lambda: False)
     rows = vgpu.measure()
     attention = "causal attention 1x8x1024x128 f16 on"
-    names = ("", ", two host threads", ", race detection")
+    names = ("", ", two host threads", ", checks always on", ", race detection")
     expected = [
         text
         for target in ("sm_90a", "sm_80")
@@ -41,14 +41,20 @@ def test_rows_without_triton(asked, monkeypatch):
         )
     ]
     assert [row.what for row in rows] == expected
-    assert [(row.goal, row.limit) for row in rows] == [(None, 0.35), (None, 0.6), (1.6, None), (0.25, None)] * 2
+    assert [(row.goal, row.limit) for row in rows] == [
+        (None, 0.35),
+        (None, 0.6),
+        (1.6, None),
+        (1 / 1.3, None),
+        (0.25, None),
+    ] * 2
     assert {(row.ours, row.peer, row.unit) for row in rows} == {(0.25, 2.0, "s")}
     assert not any(variables for _, _, variables in asked)
 
 
 def test_rows_against_triton(asked, monkeypatch):
     monkeypatch.setattr(vgpu, "has_triton", lambda: True)
-    rows = vgpu.measure()[8:]
+    rows = vgpu.measure()[10:]
     assert [(row.what, row.goal) for row in rows] == [
         ("gemm 512 f16, tile 128x128x64, on sm_90a", 8.0),
         ("gemm 1024 f16, tile 128x128x64, on sm_90a", 8.0),
@@ -58,7 +64,7 @@ def test_rows_against_triton(asked, monkeypatch):
         ("softmax 1024x1024 f16 on sm_80", None),
     ]
     assert all(row.peer_name == "Triton's interpreter" and row.met for row in rows)
-    assert [variables for _, _, variables in asked[8:]] == [{"TRITON_INTERPRET": "1", "OPENBLAS_NUM_THREADS": "1"}] * 6
+    assert [variables for _, _, variables in asked[10:]] == [{"TRITON_INTERPRET": "1", "OPENBLAS_NUM_THREADS": "1"}] * 6
 
 
 def test_a_note_says_how_to_install_triton(monkeypatch):

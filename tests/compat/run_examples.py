@@ -20,13 +20,13 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from redirect import Log, redirect
-from settings import ARGUMENTS, EDITS, ELSEWHERE, NO_EXAMPLE, POINTERS
+from settings import ARGUMENTS, EDITS, ELSEWHERE, NO_EXAMPLE, POINTERS, ZEROED
 from shrink import copy
 from torch._dynamo import trace_rules
 
@@ -36,6 +36,14 @@ from tilewright.runtime import recording
 MEMORY = 24 << 30  # of addresses; the CUDA wheels map several GiB
 # comparisons that an example makes itself, and that raise
 OWN_CHECK = re.compile(r"assert_\w*(similar|close)\(|\bassert (diff|sim)|\bcompare_\w+\(")
+# verdicts that an example only prints
+PRINTED_FAILURE = re.compile(r"✗|❌|\bFAILED\b|all_close=False|do(?:es)? not match|don't match", re.IGNORECASE)
+PRINTED_SUCCESS = re.compile(r"✓|√|✅|\bpassed\b|all_close=True", re.IGNORECASE)
+# refusals that name what the target lacks
+TOO_LITTLE = re.compile(
+    r"SharedMemoryError|ResourceLimit|has no 8-bit float matrix units|requires TMA-capable|cannot multiply int4"
+    r"|compute capability >= 9|wgmma_gemm\(\) requires"
+)
 
 
 @dataclass(frozen=True)
@@ -43,7 +51,8 @@ class Outcome:
     """How one example ended on one target.
 
     ``status``: ``matches`` (compared with its reference, and equal), ``runs`` (compares nothing), ``mismatch``,
-    ``imports`` (defines kernels and calls none), ``needs`` (a package or machine that is not there), ``fails``.
+    ``imports`` (defines kernels and calls none), ``needs`` (a package that is not there), ``elsewhere`` (for another
+    machine, or no TileLang kernel), ``not here`` (refused, since this target lacks what it uses), ``fails``.
     """
 
     file: str
@@ -66,6 +75,7 @@ def outcome_of(file: str, target: str, error: BaseException | None, log: Log, se
         reason = (
             f"{_stage(error)}{type(error).__name__}: {' '.join(str(error).split())[:300]} {_where(error)} {log.stock}"
         )
+        status = "not here" if TOO_LITTLE.search(reason) else status
     elif log.failed:
         status, reason = "mismatch", log.failed[0]
     elif log.held:
@@ -137,11 +147,26 @@ def child(path: Path, file: str, target: str, output: Path, logs: Path, *, zeroe
     os._exit(0)
 
 
+def log_name(file: str, target: str) -> str:
+    """The name, less its ending, of an example's output and outcome."""
+    return f"{file.replace('/', '+')}.{target}"
+
+
+def kept(file: str, target: str, logs: Path) -> Outcome | None:
+    """The outcome that an earlier run left in the folder of logs."""
+    output = logs / f"{log_name(file, target)}.json"
+    if not output.exists():
+        return None
+    printed = output.with_suffix(".log").read_text(errors="replace")
+    return judged(Outcome(**json.loads(output.read_text())), printed)
+
+
 def run_forked(root: Path, file: str, target: str, timeout: float, logs: Path, *, zeroed: bool) -> Outcome:
     """Run one example in a child of this process, which has imported everything already."""
-    name = f"{file.replace('/', '+')}.{target}"
+    name = log_name(file, target)
     output = logs / f"{name}.json"
     output.unlink(missing_ok=True)
+    zeroed = zeroed or file in ZEROED
     pid = os.fork()
     if pid == 0:
         with contextlib.suppress(BaseException):
@@ -156,7 +181,17 @@ def run_forked(root: Path, file: str, target: str, timeout: float, logs: Path, *
         time.sleep(0.1)
     if not output.exists():
         return Outcome(file, target, "fails", "the process died")
-    return Outcome(**json.loads(output.read_text()))
+    return judged(Outcome(**json.loads(output.read_text())), (logs / f"{name}.log").read_text(errors="replace"))
+
+
+def judged(outcome: Outcome, printed: str) -> Outcome:
+    """The outcome, given what the example printed: some print their verdict and end well all the same."""
+    if outcome.status not in ("runs", "matches"):
+        return outcome
+    failed = next((line.strip()[:200] for line in printed.splitlines() if PRINTED_FAILURE.search(line)), "")
+    if failed:
+        return replace(outcome, status="mismatch", reason=f"{outcome.reason} printed: {failed}".strip())
+    return replace(outcome, status="matches") if PRINTED_SUCCESS.search(printed) else outcome
 
 
 def examples(root: Path, only: Iterable[str]) -> Iterator[str]:
@@ -193,6 +228,7 @@ def _arguments() -> Any:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--zeroed", action="store_true", help="clear fresh memory, which some examples read")
     parser.add_argument("--logs", type=Path, help="folder of the outputs, kept")
+    parser.add_argument("--resume", action="store_true", help="take the outcomes that --logs holds already")
     parser.add_argument("--report", type=Path, help="file of the table")
     return parser.parse_args()
 
@@ -212,8 +248,9 @@ def main() -> None:
         for file in examples(root, given.only):
             for target in given.target:
                 reason = next((why for pattern, why in ELSEWHERE.items() if fnmatch.fnmatch(file, pattern)), "")
-                if reason:
-                    outcomes.append(Outcome(file, target, "needs", reason))
+                found = kept(file, target, logs) if given.resume else None
+                if reason or found:
+                    outcomes.append(found or Outcome(file, target, "elsewhere", reason))
                 else:
                     work.append((file, target))
         with ThreadPoolExecutor(given.jobs) as pool:

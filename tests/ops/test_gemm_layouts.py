@@ -5,7 +5,7 @@ import torch
 from gemm_cases import SHORT, check, matrix, precision
 
 from tilewright.dsl import Target
-from tilewright.ops.gemm import kernel_of, problem_of
+from tilewright.ops.gemm import problem_of, recipe_of
 from tilewright.ops.gemm_variants import variant_of
 from tilewright.ops.gemm_views import operand_of
 
@@ -43,7 +43,7 @@ def test_types_and_layouts(target, name, layout):
     with precision("tf32" if name == "tf32" else "ieee"):
         c = check(target, a, b, bias, activation)
         problem = problem_of(operand_of(a[None]), operand_of(b[None]), bias, activation, c[None])
-    kernel = kernel_of(variant_of(problem, Target(target)), Target(target), None)
+    kernel = recipe_of(variant_of(problem, Target(target)), Target(target), None).kernel
     assert [(r.spill_stores, r.spill_loads) for r in kernel.resources] == [(0, 0)]
     assert ("wgmma" in kernel.ptx) == kernel.plan.launches[0].kernel.startswith("gemm_wgmma")
 

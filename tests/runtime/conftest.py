@@ -191,6 +191,8 @@ class RecordingDriver:
             swizzle=parameter.swizzle,
             l2_promotion=parameter.l2_promotion,
             oob_fill=parameter.oob_fill,
+            lower_corner=parameter.lower_corner or None,
+            upper_corner=parameter.upper_corner or None,
         )
 
     def _tensor(self, pointer):

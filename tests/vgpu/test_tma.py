@@ -460,7 +460,7 @@ def test_a_tensor_map_of_no_tensor():
         TensorMap([1, 2, 3], "float32", (64,), (), (16,), (1,))
 
 
-@pytest.mark.parametrize("modifier", [".im2col", ".tile::gather4"])
+@pytest.mark.parametrize("modifier", [".im2col::w", ".tile::gather4"])
 def test_refused_spellings(modifier):
     with pytest.raises(UnsupportedInstruction, match=r"has (unsupported modifier|\d operands)"):
         launch(tensor_kernel(2, load_core(2, modifier)), "k", 1, 128, [], target="sm_90a")

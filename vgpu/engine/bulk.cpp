@@ -17,17 +17,25 @@ constexpr uint32_t kMaxBulk = (1u << 20) - 16;  // what a tx-count can hold
 
 struct Tile {
   TensorMapImage map;
-  int32_t at[kMaxRank];
+  TilePlace place;
 };
 
-bool decode_tile(Warp& w, const Instr& i, int lane, const uint32_t* ops, int rank, int64_t offset, Tile& tile) {
+// `shape`: the rank, and 8 more in im2col mode.
+bool decode_tile(Warp& w, const Instr& i, int lane, const uint32_t* ops, int64_t shape, int64_t offset, Tile& tile) {
+  const int rank = static_cast<int>(shape & 7);
   if (!load_tensor_map(w, i, lane, w.r64(ops[0])[lane] + static_cast<uint64_t>(offset), tile.map)) return false;
   if (tile.map.rank != rank) {
     report(w, i, Kind::illegal, 1u << lane,
            "a " + std::to_string(rank) + "-D tile of a tensor map of rank " + std::to_string(tile.map.rank));
     return false;
   }
-  for (int dim = 0; dim < rank; ++dim) tile.at[dim] = static_cast<int32_t>(w.r32(ops[1 + dim])[lane]);
+  if ((tile.map.im2col != 0) != (shape > 7)) {
+    report(w, i, Kind::illegal, 1u << lane,
+           tile.map.im2col ? "a tile of a tensor map made for im2col" : "im2col with a tensor map made for tiles");
+    return false;
+  }
+  tile.place = {};
+  for (int dim = 0; dim < rank; ++dim) tile.place.at[dim] = static_cast<int32_t>(w.r32(ops[1 + dim])[lane]);
   return true;
 }
 
@@ -75,23 +83,24 @@ Targets targets(Warp& w, const Instr& i, bool multicast, uint32_t mask_op, int l
 std::vector<Piece> pieces_of(const Tile& tile) {
   std::vector<Piece> out;
   const uint64_t size = tile.map.element_bytes();
-  for_tile_rows(tile.map, tile.at, [&](const TileRow& row) {
+  for_tile_rows(tile.map, tile.place, [&](const TileRow& row) {
     if (row.last > row.first) out.push_back({reinterpret_cast<const uint8_t*>(row.global), (row.last - row.first) * size});
   });
   return out;
 }
 
-// imm: rank, multicast, offset and base bytes of the target, offset of the map, offset and base bytes of the barrier.
-// ops: target, map, coordinates, barrier, [mask].
+// imm: shape, multicast, offset and base bytes of the target, offset of the map, offset and base bytes of the barrier.
+// ops: target, map, coordinates, barrier, [im2col offsets], [mask].
 Step tensor_load(Warp& w, const Instr& i, Mask m) {
-  const int rank = static_cast<int>(i.imm[0]);
+  const int rank = static_cast<int>(i.imm[0] & 7), offsets = i.imm[0] > 7 ? rank - 2 : 0;
   for (Mask left = m; left; left &= left - 1) {
     const int lane = w.first_lane(left);
     Tile tile;
-    if (!decode_tile(w, i, lane, i.ops + 1, rank, i.imm[4], tile)) return Step::fault;
+    if (!decode_tile(w, i, lane, i.ops + 1, i.imm[0], i.imm[4], tile)) return Step::fault;
+    for (int k = 0; k < offsets; ++k) tile.place.offset[k] = static_cast<uint16_t>(w.r32(i.ops[3 + rank + k])[lane]);
     const uint32_t target = address_operand(w, lane, i.ops[0], i.imm + 2);
     const uint32_t barrier = address_operand(w, lane, i.ops[2 + rank], i.imm + 5);
-    const Targets all = targets(w, i, i.imm[1] != 0, i.ops[2 + rank + (i.imm[1] != 0)], lane, target);
+    const Targets all = targets(w, i, i.imm[1] != 0, i.ops[2 + rank + offsets + (i.imm[1] != 0)], lane, target);
     for (const uint32_t window : all.windows) {
       const bool multicast = i.imm[1] != 0;
       const uint32_t to = multicast ? (target & kSharedOffset) | window : target;
@@ -104,7 +113,7 @@ Step tensor_load(Warp& w, const Instr& i, Mask m) {
         for_tile_pieces(tile.map, to, [&](uint32_t at, uint32_t bytes) { observe_transfer(w, i, lane, at, bytes, signal); });
       }
       w.block->submit([block = w.block, instr = &i, tile, to, signal] {
-        load_tile(tile.map, tile.at, shared_owner(*block, to)->smem.data(), to & kSharedOffset);
+        load_tile(tile.map, tile.place, shared_owner(*block, to)->smem.data(), to & kSharedOffset);
         for_tile_pieces(tile.map, to, [&](uint32_t at, uint32_t bytes) { shared_mark(*block, at, bytes, Proxy::async); });
         mbarrier_add_tx(*block, *instr, signal, -int64_t{tile.map.tile_bytes()});
       });
@@ -123,7 +132,7 @@ ReductionType element_type(const TensorMapImage& map) {
 // `reduction` 0 stores, else combines with Reduction(reduction - 1).
 void store_tile(const Tile& tile, const uint8_t* packed, int reduction) {
   const uint32_t size = tile.map.element_bytes();
-  for_tile_rows(tile.map, tile.at, [&](const TileRow& row) {
+  for_tile_rows(tile.map, tile.place, [&](const TileRow& row) {
     const uint32_t count = row.last - row.first;
     auto* to = reinterpret_cast<uint8_t*>(row.global);
     const uint8_t* from = packed + row.tile_offset + row.first * size;
@@ -172,13 +181,13 @@ void enqueue(Warp& w, Mask lane, std::function<void()> land) {
   w.bulk.add(lane, {});
 }
 
-// imm: rank, reduction, offset of the map, offset and base bytes of the source. ops: map, coordinates, source.
+// imm: shape, reduction, offset of the map, offset and base bytes of the source. ops: map, coordinates, source.
 Step tensor_store(Warp& w, const Instr& i, Mask m) {
-  const int rank = static_cast<int>(i.imm[0]), reduction = static_cast<int>(i.imm[1]);
+  const int rank = static_cast<int>(i.imm[0] & 7), reduction = static_cast<int>(i.imm[1]);
   for (Mask left = m; left; left &= left - 1) {
     const int lane = w.first_lane(left);
     Tile tile;
-    if (!decode_tile(w, i, lane, i.ops, rank, i.imm[2], tile)) return Step::fault;
+    if (!decode_tile(w, i, lane, i.ops, i.imm[0], i.imm[2], tile)) return Step::fault;
     if (!reducible(w, i, tile.map, reduction)) return Step::fault;
     const uint32_t source = address_operand(w, lane, i.ops[1 + rank], i.imm + 3);
     if (!own_source(w, i, lane, source)) return Step::fault;

@@ -26,12 +26,12 @@ void scatter_row(const uint8_t* row, uint32_t bytes, Swizzle swizzle, uint8_t* s
 
 }  // namespace
 
-void load_tile(const TensorMapImage& map, const int32_t* at, uint8_t* smem, uint32_t address) {
+void load_tile(const TensorMapImage& map, const TilePlace& place, uint8_t* smem, uint32_t address) {
   const auto swizzle = static_cast<Swizzle>(map.swizzle);
-  const uint32_t bytes = map.tile(0) * map.element_bytes();
-  for_tile_rows(map, at, [&](const TileRow& row) {
+  const uint32_t width = map.box[0], bytes = width * map.element_bytes();
+  for_tile_rows(map, place, [&](const TileRow& row) {
     const auto* source = reinterpret_cast<const uint8_t*>(row.global);
-    if (row.last - row.first == map.tile(0)) {
+    if (row.last - row.first == width) {
       scatter_row(source, bytes, swizzle, smem, address + row.tile_offset);
       return;
     }

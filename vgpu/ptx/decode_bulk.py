@@ -32,9 +32,9 @@ def decode_bulk_reduce(op: Opcode, shape: tuple[str, ...]) -> Plan:
         rank = _rank(op)
         _direction(op, "global", ("shared::cta",))
         reduction = _REDUCTIONS[op.choose(_REDUCTIONS)]
-        op.drop("tile")
+        mode = _mode(op, rank, "im2col_no_offs")
         op.choose(("bulk_group",))
-        return Plan("bulk.tensor_store", _hinted(op, shape, (f"tensor*{rank}", "addr")), (rank, reduction + 1))
+        return Plan("bulk.tensor_store", _hinted(op, shape, (f"tensor*{rank}", "addr")), (mode, reduction + 1))
     _direction(op, "global", ("shared::cta",))
     op.choose(("bulk_group",))
     reduction = _REDUCTIONS[op.choose(_REDUCTIONS)]
@@ -62,20 +62,34 @@ def _rank(op: Opcode) -> int:
     return int(op.next(tuple(f"{n}d" for n in range(1, 6)))[0])
 
 
+def _mode(op: Opcode, rank: int, im2col: str) -> int:
+    """The rank, and 8 more where the modifier named ``im2col`` is there."""
+    if not op.flag(im2col):
+        op.drop("tile")
+        return rank
+    if rank < 3:
+        raise op.refuse(f"has .{im2col}, which takes 3 to 5 dimensions")
+    return rank + 8
+
+
+def _offsets(mode: int) -> tuple[str, ...]:
+    return (f"r:u16*{mode - 10}",) if mode > 8 else ()
+
+
 def _tensor(op: Opcode, shape: tuple[str, ...]) -> Plan:
     rank = _rank(op)
     target = op.next((*_SHARED, "global"))
     if target == "global":
         op.next(("shared::cta",))
-        op.drop("tile")
+        mode = _mode(op, rank, "im2col_no_offs")
         op.choose(("bulk_group",))
-        return Plan("bulk.tensor_store", _hinted(op, shape, (f"tensor*{rank}", "addr")), (rank, 0))
+        return Plan("bulk.tensor_store", _hinted(op, shape, (f"tensor*{rank}", "addr")), (mode, 0))
     op.next(("global",))
-    op.drop("tile")
+    mode = _mode(op, rank, "im2col")
     op.choose(("mbarrier::complete_tx::bytes",))
     multicast = op.flag("multicast::cluster")
-    operands = ("addr", f"tensor*{rank}", "addr", *(("r:u16",) if multicast else ()))
-    return Plan("bulk.tensor_load", _hinted(op, shape, operands), (rank, int(multicast)))
+    operands = ("addr", f"tensor*{rank}", "addr", *_offsets(mode), *(("r:u16",) if multicast else ()))
+    return Plan("bulk.tensor_load", _hinted(op, shape, operands), (mode, int(multicast)))
 
 
 def _linear(op: Opcode, shape: tuple[str, ...]) -> Plan:
@@ -95,7 +109,7 @@ def _prefetch(op: Opcode, shape: tuple[str, ...]) -> Plan:
     if op.flag("tensor"):
         rank = _rank(op)
         _direction(op, "L2", ("global",))
-        op.drop("tile")
-        return Plan("bulk.prefetch", _hinted(op, shape, (f"tensor*{rank}",)))
+        operands = (f"tensor*{rank}", *_offsets(_mode(op, rank, "im2col")))
+        return Plan("bulk.prefetch", _hinted(op, shape, operands))
     _direction(op, "L2", ("global",))
     return Plan("bulk.prefetch", _hinted(op, shape, ("addr", "r:u32")))

@@ -1,0 +1,1 @@
+"""Hooks into frameworks: one package each, imported only when asked for."""
