@@ -12,7 +12,7 @@ FUNCTION_LINES = 60
 # "path" or "path:function" -> why it is longer
 EXCEPTIONS: dict[str, str] = {
     "ops/gemm_fma.py:gemm_fma": "a tile program with its parameters, which TileLang reads as one text",
-    "tests/vgpu/test_wgmma.py:kernel": "one PTX text",
+    "tests/vgpu/wgmma_operands.py:kernel": "one PTX text",
 }
 CPP = (".cpp", ".h")
 _CONTROL = re.compile(r"\b(if|for|while|switch|catch|else|do|return)\b[^;{}]*$")

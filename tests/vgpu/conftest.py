@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,8 @@ from cuda.bindings import nvrtc
 
 from tilewright import vgpu
 from tilewright.lowering import Toolchain
+
+sys.path.insert(0, str(Path(__file__).parent))  # modules of this folder are importable by its tests
 
 # numpy dtype -> (PTX load type, register type)
 TYPES = {
@@ -110,6 +114,11 @@ def cuda_to_ptx(source: str, arch: str = "sm_90a", *flags: str) -> str:
 
 @pytest.fixture(name="cuda_to_ptx")
 def cuda_to_ptx_fixture() -> Callable[..., str]:
+    return cuda_to_ptx
+
+
+@pytest.fixture(name="cuda_to_ptx_module", scope="module")
+def cuda_to_ptx_module_fixture() -> Callable[..., str]:
     return cuda_to_ptx
 
 

@@ -117,3 +117,18 @@ def test_predicate_logic(elementwise):
         xor.pred %p5, %p4, %p1; selp.u32 %r1, 1, 0, %p3; selp.u32 %r2, 2, 0, %p5; or.b32 %y, %r1, %r2;"""
     want = [(2 < x < 6) | ((not 2 < x < 6) != (x > 2)) << 1 for x in range(8)]
     assert elementwise(body, [a], np.uint32).tolist() == want
+
+
+@pytest.mark.parametrize("operation", ["and", "or"])
+@pytest.mark.parametrize("sink", [False, True])
+def test_lop3_with_a_predicate(elementwise, operation, sink):
+    """p is whether the result is not zero, combined with q."""
+    rng = np.random.default_rng(8)
+    a, b, c, q = (rng.integers(0, 4, 200, dtype=np.uint32) for _ in range(4))
+    q &= 1
+    result = a & b & c  # table 0x80
+    p = ((result != 0) & (q != 0)) if operation == "and" else ((result != 0) | (q != 0))
+    text = "setp.ne.u32 %p1, %x3, 0;\n"
+    text += f"lop3.{operation}.b32 {'_' if sink else '%r9'}|%p2, %x0, %x1, %x2, 0x80, %p1;\nselp.u32 %y, 16, 0, %p2;"
+    text += "" if sink else "\nadd.u32 %y, %y, %r9;"
+    assert np.array_equal(elementwise(text, [a, b, c, q], np.uint32), 16 * p + (0 if sink else result))

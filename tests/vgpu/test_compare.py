@@ -78,3 +78,15 @@ def test_set_and_selections(elementwise):
     assert elementwise("set.ge.f32.s32 %y, %x0, %x1;", [a, b], np.float32).tolist() == [0.0, 1.0, 1.0]
     sign = np.array([-1, 0, 7], np.int32)
     assert elementwise("slct.s32.s32 %y, %x0, %x1, %x2;", [a, b, sign], np.int32).tolist() == [2, 5, -3]
+
+
+def test_slct_flushes_the_selector(elementwise):
+    """PTX ISA, slct: a where c >= 0; .ftz makes -0 of a negative subnormal; NaN selects b."""
+    c = np.array([-1.0, -0.0, 0.0, 1e-40, -1e-40, -1.1e-38, -1.2e-38, np.nan, np.inf, -np.inf], np.float32)
+    a, b = np.full(10, 7, np.int32), np.full(10, -7, np.int32)
+    plain = elementwise("slct.s32.f32 %y, %x0, %x1, %x2;", [a, b, c], np.int32)
+    flushed = elementwise("slct.ftz.s32.f32 %y, %x0, %x1, %x2;", [a, b, c], np.int32)
+    assert plain.tolist() == [-7, 7, 7, 7, -7, -7, -7, -7, 7, -7]
+    assert flushed.tolist() == [-7, 7, 7, 7, 7, 7, -7, -7, 7, -7]
+    wide = elementwise("slct.ftz.b64.f32 %y, %x0, %x1, %x2;", [a.astype(np.int64), b.astype(np.int64), c], np.int64)
+    assert wide.tolist() == flushed.tolist()

@@ -73,3 +73,24 @@ def test_functions(elementwise):
     assert np.allclose(got.astype(np.float64), np.exp2(x.astype(np.float64)), rtol=2.0**-10)
     got = elementwise("tanh.approx.f16 %y, %x0;", [x.view(np.uint16)], np.uint16).view(np.float16)
     assert np.allclose(got.astype(np.float64), np.tanh(x.astype(np.float64)), rtol=2.0**-10)
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [("f16", torch.float16), ("bf16", torch.bfloat16)])
+@pytest.mark.parametrize("relu", ["", ".relu"])
+def test_fma_takes_elements_outside_a_tensor_as_zero(elementwise, kind, dtype, relu):
+    """PTX ISA, fma.oob: 0 where a factor is the NaN that a tensor map fills in, otherwise fma."""
+    rng = np.random.default_rng(10)
+    numbers = [torch.from_numpy(rng.integers(-8, 9, 256) / 4).to(dtype) for _ in range(3)]
+    codes = [x.view(torch.int16).numpy().view(np.uint16).copy() for x in numbers]
+    codes[0][::5] = 0x7FFF
+    codes[1][::7] = 0x7FFF
+    outside = (codes[0] == 0x7FFF) | (codes[1] == 0x7FFF)
+    exact = numbers[0].double() * numbers[1].double() + numbers[2].double()
+    exact = exact.clamp(min=0) if relu else exact
+    want = np.where(outside, 0.0, exact.to(dtype).double().numpy())
+    scalar = elementwise(f"fma.rn.oob{relu}.{kind} %y, %x0, %x1, %x2;", codes, np.uint16)
+    pairs = elementwise(f"fma.rn.oob{relu}.{kind}x2 %y, %x0, %x1, %x2;", [c.view(np.uint32) for c in codes], np.uint32)
+    for found in (scalar, pairs.view(np.uint16)):
+        values = torch.from_numpy(found.view(np.int16).copy()).view(dtype).double().numpy()
+        assert np.array_equal(values, want)
+        assert not found[outside].any()

@@ -128,3 +128,13 @@ def test_distributes(elementwise, x, y):
     left = elementwise("add.s32 %r1, %x0, %x1; mul.lo.s32 %y, %r1, 7;", [a, b], np.int32)
     right = elementwise("mul.lo.s32 %r1, %x1, 7; mad.lo.s32 %y, %x0, 7, %r1;", [a, b], np.int32)
     assert left == right == exact(lambda p, q: (p + q) * 7, np.int32, a, b)
+
+
+@pytest.mark.parametrize(("name", "function"), [("min", np.minimum), ("max", np.maximum)])
+def test_relu_of_signed_halves(elementwise, name, function):
+    rng = np.random.default_rng(9)
+    a, b = (rng.integers(0, 2**32, 300, dtype=np.uint32) for _ in range(2))
+    a[:4], b[:4] = [0x80007FFF, 0xFFFF0000, 0x00010001, 0x7FFF8000], [0x80008000, 0x00007FFF, 0xFFFFFFFF, 0]
+    found = elementwise(f"{name}.relu.s16x2 %y, %x0, %x1;", [a, b], np.uint32)
+    want = np.maximum(function(a.view(np.int16), b.view(np.int16)), 0)
+    assert np.array_equal(found.view(np.int16), want)

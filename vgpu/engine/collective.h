@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "launch.h"
+#include "sparse.h"
 
 namespace tilewright::vgpu {
 
@@ -47,5 +48,8 @@ inline const uint8_t* shared_chunk(Warp& w, const Instr& i, int lane, uint32_t a
   }
   return shared_read(w, i, lane, address, 16, 16, proxy);
 }
+
+// Which elements of A are kept, from the lanes of a metadata register; false after a fault (mma_sparse.cpp).
+bool read_metadata(Warp& w, const Instr& i, const MetadataShape& shape, uint32_t op, Kept& kept);
 
 }  // namespace tilewright::vgpu

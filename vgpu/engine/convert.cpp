@@ -89,7 +89,7 @@ D float_to_integer(double x, Round mode, bool wide_source) {
 // Float sources as double: exact for every format.
 struct H16 {
   static double load(uint32_t x) { return float_of_half(static_cast<uint16_t>(x)); }
-  static double tiny() { return 0x1p-14; }
+  static double tiny() { return 0; }  // .ftz is about subnormals of f32
   using Bits = uint32_t;
 };
 struct B16 {
@@ -193,6 +193,17 @@ __attribute__((noinline, noclone)) double int_to_f64(T x) {
   return static_cast<double>(v);
 }
 
+// The integer with what a double cannot hold folded into a bit far below the last place of a half: rounding it once more
+// rounds the integer.
+template <class T>
+double sticky_double(T x) {
+  const bool negative = x < 0;
+  uint64_t magnitude = negative ? uint64_t{0} - static_cast<uint64_t>(x) : static_cast<uint64_t>(x);
+  if (magnitude >> 53) magnitude = (magnitude & ~uint64_t{0x7ff}) | (magnitude & 0x7ff ? 0x800 : 0);
+  const auto value = static_cast<double>(magnitude);
+  return negative ? -value : value;
+}
+
 template <class D, class S>
 Step from_integer(Warp& w, const Instr& i, Mask m) {
   Store<S> copy[kLanes];
@@ -206,9 +217,9 @@ Step from_integer(Warp& w, const Instr& i, Mask m) {
       const float r = int_to_f32(x);
       d[l] = put<float>(i.imm[3] & kSat ? saturate(r) : r);
     } else if constexpr (std::is_same_v<D, F64>) {
-      d[l] = put<double>(int_to_f64(x));
+      d[l] = put<double>(clamp_value(int_to_f64(x), i.imm[3]));
     } else {
-      d[l] = encode<D>(static_cast<double>(x), mode, i.imm[3]);  // 53 bits hold what 11 bits can tell apart
+      d[l] = encode<D>(clamp_value(sticky_double(x), i.imm[3]), mode, i.imm[3]);
     }
   });
   return Step::next;

@@ -70,6 +70,20 @@ inline __attribute__((always_inline)) void decode(const void* packed, int chunks
   }
 }
 
+inline __attribute__((always_inline)) void decode_any(Format format, const void* packed, int chunks, float* out) {
+  switch (format) {
+    case Format::f16: return decode<Format::f16>(packed, chunks, out);
+    case Format::bf16: return decode<Format::bf16>(packed, chunks, out);
+    case Format::tf32: return decode<Format::tf32>(packed, chunks, out);
+    case Format::e4m3: return decode<Format::e4m3>(packed, chunks, out);
+    case Format::e5m2: return decode<Format::e5m2>(packed, chunks, out);
+    case Format::s8: return decode<Format::s8>(packed, chunks, out);
+    case Format::u8: return decode<Format::u8>(packed, chunks, out);
+    case Format::s4: return decode<Format::s4>(packed, chunks, out);
+    default: return decode<Format::u4>(packed, chunks, out);
+  }
+}
+
 // Round to nearest even, overflow to infinity, NaN to 0x7fff as the hardware conversions do.
 uint16_t half_of_float(float value);
 

@@ -88,6 +88,15 @@ TILEWRIGHT_INLINE void transpose_group(const float* rows, int width, float* pane
   }
 }
 
+TILEWRIGHT_INLINE void transpose_any(int elements, const float* rows, int width, float* panel) {
+  switch (elements) {
+    case 4: return transpose_group<4>(rows, width, panel);
+    case 8: return transpose_group<8>(rows, width, panel);
+    case 16: return transpose_group<16>(rows, width, panel);
+    default: return transpose_group<32>(rows, width, panel);
+  }
+}
+
 // Adds one 8-column group of a tile (rows 0-15, `pitch` floats apart) to its four f32 accumulator registers.
 // With c null the old value counts as zero.
 TILEWRIGHT_INLINE void add_group_f32(const float* tile, int pitch, const ConstLanes32* c, const Lanes32* d) {

@@ -148,9 +148,10 @@ void mma_m16n8_b1(int chunks, bool conjunction, const ConstLanes32* a, const Con
   for (int index = 0; index < 4; ++index) std::memcpy(d[index], sums[index], sizeof sums[index]);
 }
 
-void mma_f64(int rows, int depth, const double* const* a, const double* const* b, const double* const* c,
-             double* const* d) {
+void mma_f64(int rows, int depth, Round rounding, const double* const* a, const double* const* b,
+             const double* const* c, double* const* d) {
   const int halves = rows / 8;
+  const RoundScope scope(rounding);
   double sums[4][32];
   for (int index = 0; index < 2 * halves; ++index) {
     for (int lane = 0; lane < 32; ++lane) {
@@ -158,7 +159,7 @@ void mma_f64(int rows, int depth, const double* const* a, const double* const* b
       double sum = c[index][lane];
       for (int k = 0; k < depth; ++k) {
         const double x = a[(k >> 2) * halves + (index >> 1)][(lane & ~3) + (k & 3)];
-        sum += x * b[k >> 2][column + (k & 3)];
+        sum = rounded_fma(x, b[k >> 2][column + (k & 3)], sum);
       }
       sums[index][lane] = sum;
     }

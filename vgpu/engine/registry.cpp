@@ -30,6 +30,8 @@ const Registry& registry() {
     register_cluster(r);
     register_control(r);
     register_mma(r);
+  register_mma_sparse(r);
+  register_wmma(r);
     register_wgmma(r);
     register_ldmatrix(r);
     register_cp_async(r);

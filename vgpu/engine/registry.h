@@ -42,6 +42,8 @@ void register_cluster(Registry& r);
 void register_control(Registry& r);
 // matrix and asynchronous families
 void register_mma(Registry& r);
+void register_mma_sparse(Registry& r);
+void register_wmma(Registry& r);
 void register_wgmma(Registry& r);
 void register_ldmatrix(Registry& r);
 void register_cp_async(Registry& r);

@@ -31,12 +31,18 @@ struct Wgmma {
   Format a, b;
   Accumulator accumulator;
   int columns;
-  bool a_in_registers, saturate;
+  bool a_in_registers, saturate, sparse;
   bool negate, transpose_a, transpose_b, fresh;
   MatrixDescriptor a_matrix, b_matrix;
   uint64_t b_bits;
   uint64_t sequence;
   uint8_t a_registers[4][kSlotBytes];
+  Kept kept;  // sparse
+
+  int b_chunks() const { return sparse ? kSparseChunks : kWgmmaChunks; }
+  size_t panel_floats() const {
+    return static_cast<size_t>((columns + 15) / 16 * 16 * b_chunks() * chunk_elements(b));
+  }
 };
 
 constexpr int kWarpRows = 16;
@@ -48,12 +54,14 @@ const uint8_t* operand_chunk(Warp& w, const Instr& i, uint32_t address) {
 }
 
 // Eight rows (K-major) or eight columns of a transposed operand, from row 8 * group on.
-void gather(Warp& w, const Instr& i, const MatrixDescriptor& matrix, bool transposed, uint32_t group, uint8_t* raw) {
+void gather(Warp& w, const Instr& i, const MatrixDescriptor& matrix, bool transposed, int chunks, uint32_t group,
+            uint8_t* raw) {
+  const auto steps = static_cast<uint32_t>(chunks);
   if (transposed) {
-    for (uint32_t k = 0; k < 16; ++k) std::memcpy(raw + 16 * k, operand_chunk(w, i, matrix.column_chunk(group, k)), 16);
+    for (uint32_t k = 0; k < 8 * steps; ++k) std::memcpy(raw + 16 * k, operand_chunk(w, i, matrix.column_chunk(group, k)), 16);
     return;
   }
-  for (uint32_t chunk = 0; chunk < kWgmmaChunks; ++chunk) {
+  for (uint32_t chunk = 0; chunk < steps; ++chunk) {
     for (uint32_t row = 0; row < 8; ++row, raw += 16) {
       std::memcpy(raw, operand_chunk(w, i, matrix.row_chunk(8 * group + row, chunk)), 16);
     }
@@ -68,7 +76,7 @@ void load_a(Warp& w, const Instr& i, const Wgmma& op, float* panel) {
         std::memcpy(raw + 128 * chunk, op.a_registers[2 * chunk + half], 128);
       }
     } else {
-      gather(w, i, op.a_matrix, op.transpose_a, (w.index % 4) * 2 + static_cast<uint32_t>(half), raw);
+      gather(w, i, op.a_matrix, op.transpose_a, kWgmmaChunks, (w.index % 4) * 2 + static_cast<uint32_t>(half), raw);
     }
     if (op.transpose_a) {
       pack_transposed_rows(op.a, raw, half, panel);
@@ -82,12 +90,12 @@ void load_a(Warp& w, const Instr& i, const Wgmma& op, float* panel) {
 
 void load_b(Warp& w, const Instr& i, const Wgmma& op, float* panel) {
   for (int group = 0; group < op.columns / 8; ++group) {
-    alignas(16) uint8_t raw[256];
-    gather(w, i, op.b_matrix, op.transpose_b, static_cast<uint32_t>(group), raw);
+    alignas(16) uint8_t raw[128 * kSparseChunks];
+    gather(w, i, op.b_matrix, op.transpose_b, op.b_chunks(), static_cast<uint32_t>(group), raw);
     if (op.transpose_b) {
-      pack_transposed_columns(op.b, raw, group, panel);
+      pack_transposed_columns(op.b, raw, op.b_chunks(), group, panel);
     } else {
-      pack_columns(op.b, raw, group, panel);
+      pack_columns(op.b, raw, op.b_chunks(), group, panel);
     }
   }
 }
@@ -101,7 +109,7 @@ const float* shared_b(Warp& w, const Instr& i, const Wgmma& op) {
   PanelCache::Entry& entry = groups[w.index / 4][op.sequence % PanelCache::kDepth];
   const std::array<uint32_t, 3> at{block.x, block.y, block.z};
   if (entry.sequence != op.sequence || entry.descriptor != op.b_bits || entry.block != at) {
-    entry.panel.resize(static_cast<size_t>((op.columns + 15) / 16 * 16 * kWgmmaChunks * chunk_elements(op.b)));
+    entry.panel.resize(op.panel_floats());
     load_b(w, i, op, entry.panel.data());
     entry.sequence = op.sequence;
     entry.descriptor = op.b_bits;
@@ -116,7 +124,7 @@ void multiply(Warp& w, const Instr& i, const Wgmma& op, const float* b) {
   const int registers = op.columns / (op.accumulator == Accumulator::f16 ? 4 : 2);
   std::array<Lanes32, 128> d;
   for (int k = 0; k < registers; ++k) d[static_cast<size_t>(k)] = w.r32(i.ops[k]);
-  multiply_panels({op.a, op.accumulator, op.saturate, op.fresh, op.columns / 8}, a, b, d.data());
+  multiply_panels({op.a, op.accumulator, op.saturate, op.fresh, op.columns / 8, op.sparse ? &op.kept : nullptr}, a, b, d.data());
 }
 
 bool descriptor(Warp& w, const Instr& i, uint32_t op, uint64_t& bits, MatrixDescriptor& matrix) {
@@ -149,19 +157,34 @@ void check_registers(Warp& w, const Instr& i, Mask m) {
          "wgmma.mma_async uses a register that was written behind the last wgmma.fence: it may not see the value");
 }
 
-// imm: format A, format B, accumulator, columns, A in registers, saturate; then the literals scale A, scale B and the
-// transpositions that the spelling has (number of them is the 7th). ops: D, A, B, scale D.
-bool decode_operands(Warp& w, const Instr& i, Wgmma& op) {
+// imm: format A, format B, accumulator, columns, A in registers, saturate, sparse; then the literals: selector where A is
+// sparse, scale A, scale B, and the transpositions that the spelling has.
+void decode_form(const Instr& i, Wgmma& op) {
   op.a = static_cast<Format>(i.imm[0]);
   op.b = static_cast<Format>(i.imm[1]);
   op.accumulator = static_cast<Accumulator>(i.imm[2]);
   op.columns = static_cast<int>(i.imm[3]);
   op.a_in_registers = i.imm[4] != 0;
   op.saturate = i.imm[5] != 0;
-  const bool scaled = i.imm_count >= 8, transposable = i.imm_count >= 9;
-  op.negate = scaled && i.imm[6] * i.imm[7] < 0;
-  op.transpose_b = transposable && i.imm[i.imm_count - 1] != 0;
-  op.transpose_a = transposable && !op.a_in_registers && i.imm[8] != 0;
+  op.sparse = i.imm[6] != 0;
+  const int64_t* literal = i.imm + 7 + op.sparse;
+  const int literals = i.imm_count - 7 - op.sparse;
+  const bool transposable = literals >= 3;
+  op.negate = literals >= 2 && literal[0] * literal[1] < 0;
+  op.transpose_b = transposable && literal[literals - 1] != 0;
+  op.transpose_a = transposable && !op.a_in_registers && literal[2] != 0;
+}
+
+// A row of 64 bytes of k lies in two patterns of 32 bytes, and no field of the descriptor says how far apart.
+bool addressable(Warp& w, const Instr& i, const Wgmma& op) {
+  if (!op.sparse || op.transpose_b || op.b_matrix.swizzle != Swizzle::b32) return true;
+  report(w, i, Kind::illegal, 1, "K-major B with 32-byte swizzle in a sparse wgmma, which reads 64 bytes of k a row");
+  return false;
+}
+
+// ops: D, A, B, metadata where A is sparse, scale D.
+bool decode_operands(Warp& w, const Instr& i, Wgmma& op) {
+  decode_form(i, op);
   const uint32_t* next = i.ops + op.columns / (op.accumulator == Accumulator::f16 ? 4 : 2);
   if (op.a_in_registers) {
     for (auto& copy : op.a_registers) std::memcpy(copy, w.r32(*next++), kSlotBytes);
@@ -169,19 +192,23 @@ bool decode_operands(Warp& w, const Instr& i, Wgmma& op) {
     uint64_t bits;
     if (!descriptor(w, i, *next++, bits, op.a_matrix)) return false;
   }
-  if (!descriptor(w, i, *next++, op.b_bits, op.b_matrix)) return false;
+  if (!descriptor(w, i, *next++, op.b_bits, op.b_matrix) || !addressable(w, i, op)) return false;
+  if (op.sparse &&
+      !read_metadata(w, i, {op.a, kWgmmaChunks, static_cast<uint32_t>(i.imm[7]), false}, *next++, op.kept))
+    return false;
   op.fresh = (w.pred(*next) & 1u) == 0;
   op.sequence = ++w.wgmma_issued;
   return true;
 }
 
-void watch_group(Probe& p, const MatrixDescriptor& matrix, bool transposed, uint32_t group) {
+void watch_group(Probe& p, const MatrixDescriptor& matrix, bool transposed, int chunks, uint32_t group) {
+  const auto steps = static_cast<uint32_t>(chunks);
   if (transposed) {
-    for (uint32_t k = 0; k < 16; ++k) observe_chunk(p, matrix.column_chunk(group, k));
+    for (uint32_t k = 0; k < 8 * steps; ++k) observe_chunk(p, matrix.column_chunk(group, k));
     return;
   }
   for (uint32_t row = 0; row < 8; ++row)
-    for (uint32_t chunk = 0; chunk < kWgmmaChunks; ++chunk) observe_chunk(p, matrix.row_chunk(8 * group + row, chunk));
+    for (uint32_t chunk = 0; chunk < steps; ++chunk) observe_chunk(p, matrix.row_chunk(8 * group + row, chunk));
 }
 
 // Each warp reads its own rows of A; the four share B, a quarter of it stands for each.
@@ -189,9 +216,10 @@ void watch_operands(Warp& w, const Instr& i, const Wgmma& op) {
   Probe p = begin_wgmma(w, i);
   const uint32_t rank = w.index % 4;
   if (!op.a_in_registers)
-    for (uint32_t half = 0; half < 2; ++half) watch_group(p, op.a_matrix, op.transpose_a, 2 * rank + half);
+    for (uint32_t half = 0; half < 2; ++half) watch_group(p, op.a_matrix, op.transpose_a, kWgmmaChunks, 2 * rank + half);
   const uint32_t groups = static_cast<uint32_t>(op.columns) / 8;
-  for (uint32_t group = rank; group < groups; group += 4) watch_group(p, op.b_matrix, op.transpose_b, group);
+  for (uint32_t group = rank; group < groups; group += 4)
+    watch_group(p, op.b_matrix, op.transpose_b, op.b_chunks(), group);
 }
 
 Step mma_async(Warp& w, const Instr& i, Mask m) {
@@ -206,7 +234,7 @@ Step mma_async(Warp& w, const Instr& i, Mask m) {
     return Step::next;
   }
   w.wgmma.add(m, [warp = &w, instr = &i, op](Mask) {
-    std::vector<float> b(kMaxPanelFloats);
+    std::vector<float> b(op.panel_floats());
     load_b(*warp, *instr, op, b.data());
     multiply(*warp, *instr, op, b.data());
   });

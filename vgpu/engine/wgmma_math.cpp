@@ -3,19 +3,7 @@
 namespace tilewright::vgpu {
 namespace {
 
-constexpr int kDepth16 = 16;  // k of an instruction with 16-bit elements, the only transposed ones
-
-TILEWRIGHT_INLINE void decode_any(Format format, const void* raw, int chunks, float* out) {
-  switch (format) {
-    case Format::f16: return decode<Format::f16>(raw, chunks, out);
-    case Format::bf16: return decode<Format::bf16>(raw, chunks, out);
-    case Format::tf32: return decode<Format::tf32>(raw, chunks, out);
-    case Format::e4m3: return decode<Format::e4m3>(raw, chunks, out);
-    case Format::e5m2: return decode<Format::e5m2>(raw, chunks, out);
-    case Format::s8: return decode<Format::s8>(raw, chunks, out);
-    default: return decode<Format::u8>(raw, chunks, out);
-  }
-}
+constexpr int kDepth16 = 16;  // k of A with 16-bit elements, the only transposed ones
 
 // Where column group `group` starts in a panel of B.
 TILEWRIGHT_INLINE float* group_start(float* panel, int group, int depth) {
@@ -53,28 +41,27 @@ TILEWRIGHT_CLONES void pack_transposed_rows(Format format, const uint8_t* raw, i
   }
 }
 
-TILEWRIGHT_CLONES void pack_columns(Format format, const uint8_t* raw, int group, float* panel) {
+TILEWRIGHT_CLONES void pack_columns(Format format, const uint8_t* raw, int chunks, int group,
+                                    float* panel) {
   const int elements = chunk_elements(format);
-  float* to = group_start(panel, group, kWgmmaChunks * elements);
-  float rows[8 * 16];
-  for (int chunk = 0; chunk < kWgmmaChunks; ++chunk, to += elements * 16) {
+  float* to = group_start(panel, group, chunks * elements);
+  float rows[8 * kMaxChunkElements];
+  for (int chunk = 0; chunk < chunks; ++chunk, to += elements * 16) {
     decode_any(format, raw + chunk * 128, 8, rows);
-    switch (elements) {
-      case 4: transpose_group<4>(rows, 16, to); break;
-      case 8: transpose_group<8>(rows, 16, to); break;
-      default: transpose_group<16>(rows, 16, to); break;
-    }
+    transpose_any(elements, rows, 16, to);
   }
 }
 
-TILEWRIGHT_CLONES void pack_transposed_columns(Format format, const uint8_t* raw, int group, float* panel) {
+TILEWRIGHT_CLONES void pack_transposed_columns(Format format, const uint8_t* raw, int chunks, int group,
+                                               float* panel) {
   using Vector = Lanes<8>::Vector;
   typedef int Pick __attribute__((vector_size(32)));
   constexpr Pick kEvenThenOdd = {0, 2, 4, 6, 1, 3, 5, 7};
-  float values[kDepth16 * 8];
-  decode_any(format, raw, kDepth16, values);
-  float* to = group_start(panel, group, kDepth16);
-  for (int k = 0; k < kDepth16; ++k, to += 16) {
+  const int depth = 8 * chunks;
+  float values[8 * kSparseChunks * 8];
+  decode_any(format, raw, depth, values);
+  float* to = group_start(panel, group, depth);
+  for (int k = 0; k < depth; ++k, to += 16) {
     const Vector line = *reinterpret_cast<const Vector*>(values + k * 8);
     *reinterpret_cast<Vector*>(to) = __builtin_shuffle(line, kEvenThenOdd);
   }
@@ -83,11 +70,13 @@ TILEWRIGHT_CLONES void pack_transposed_columns(Format format, const uint8_t* raw
 TILEWRIGHT_CLONES void multiply_panels(const WarpProduct& product, const float* a, const float* b, const Lanes32* d) {
   const int elements = chunk_elements(product.format);
   const int registers = product.accumulator == Accumulator::f16 ? 2 : 4;
+  const int b_chunks = product.kept ? kSparseChunks : kWgmmaChunks;
   alignas(64) float tile[16 * 16];
   for (int group = 0; group < product.groups; ++group, d += registers) {
     if (group % 2 == 0) {
-      any_product_tile(elements, a, b, tile);
-      b += kWgmmaChunks * elements * 16;
+      if (product.kept) multiply_kept<16>(a, elements, kWgmmaChunks, b, *product.kept, tile);
+      else any_product_tile(elements, a, b, tile);
+      b += b_chunks * elements * 16;
     }
     const float* sums = tile + group % 2 * 8;
     const ConstLanes32 old[4] = {d[0], d[1], d[registers - 2], d[registers - 1]};

@@ -50,11 +50,14 @@ from . import (
 from . import (
     decode_wgmma as _wgmma,
 )
+from . import (
+    decode_wmma as _wmma,
+)
 from .plan import DECODERS, Opcode, Plan
 
 FAMILIES = (
     _alu, _bulk, _compare, _control, _cp_async, _cvt, _float, _ldmatrix, _mbarrier, _memory, _mma, _move, _video,
-    _warp, _wgmma,
+    _warp, _wgmma, _wmma,
 )  # fmt: skip
 
 _SELECTED = re.compile(r"\.[bh][0-7]{1,4}$")

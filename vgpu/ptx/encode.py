@@ -46,6 +46,7 @@ _NEEDS_DEFINED = (
     "bar",
     "mma",
     "wgmma",
+    "wmma",
 )
 _HANDLERS: dict[str, int] = _engine.handlers()
 # Functions of the device runtime, with the bytes of their arguments.

@@ -385,12 +385,24 @@ def immediate(_names: Names) -> Encode:
     return encode
 
 
+def bounded(names: Names, limit: int) -> Encode:
+    """Encoder of ``"imm<4"``: a literal below 4."""
+    whole = immediate(names)
+
+    def encode(text: str, ops: list[int], imms: list[int], line: int) -> None:
+        whole(text, ops, imms, line)
+        if not 0 <= imms[-1] < limit:
+            raise syntax_error(f"{text} is not one of 0 to {limit - 1}" if limit > 1 else f"{text} is not 0", line)
+
+    return encode
+
+
 def make_encoder(names: Names, descriptor: str) -> Encode:
     """The encoder of one operand descriptor of a :class:`~.plan.Plan` (labels are the statement encoder's)."""
-    if descriptor == "addr":
-        return address(names)
-    if descriptor == "imm":
-        return immediate(names)
+    if descriptor in ("addr", "imm"):
+        return address(names) if descriptor == "addr" else immediate(names)
+    if descriptor.startswith("imm<"):
+        return bounded(names, int(descriptor[4:]))
     if descriptor.startswith("tensor*"):
         return tensor(names, int(descriptor[7:]))
     role_text, _, rest = descriptor.partition(":")

@@ -78,7 +78,7 @@ class Plan:
     | ``"r:b32^"`` | ``-r``, ``r.h0``, ``r.b3210`` (see the shape) | one slot | |
     | ``"addr"`` | ``[reg]``, ``[reg+imm]``, ``[sym+imm]``, ``[imm]`` | slot of the base | offset, base bytes (4 or 8) |
     | ``"tensor*2"`` | ``[map, {c0, c1}]`` | map base slot (8 bytes), n coordinates (s32) | offset |
-    | ``"imm"`` | integer literal | | value |
+    | ``"imm"`` ``"imm<4"`` | integer literal (below 4) | | value |
     | ``"label"`` | label of this function | | pc |
     | ``"w:b32?"``, ``"r:u32?"`` | register of any width | one slot | its bytes |
 

@@ -15,7 +15,7 @@ _ROOTS = {
     **dict.fromkeys(("ld", "ldu", "ldmatrix"), "load"),
     **dict.fromkeys(("st", "stmatrix"), "store"),
     **dict.fromkeys(("atom", "red"), "atomic"),
-    **dict.fromkeys(("mma", "wgmma", "tcgen05"), "matrix"),
+    **dict.fromkeys(("mma", "wgmma", "wmma", "tcgen05"), "matrix"),
     **dict.fromkeys(("bar", "barrier", "mbarrier", "fence", "membar", "griddepcontrol"), "barrier"),
     **dict.fromkeys(("shfl", "vote", "match", "redux", "elect", "activemask"), "warp"),
     **dict.fromkeys(("mov", "mapa", "cvta", "prmt", "selp", "getctarank", "movmatrix"), "move"),
@@ -48,9 +48,9 @@ def _scope(root: str, words: list[str]) -> int:
 
 def _flops(root: str, words: list[str], text: str) -> tuple[int, int, bool]:
     """FLOPs, index of their unit in ``FLOP_UNITS``, and whether they are those of a warp (else of a lane)."""
-    if root in ("mma", "wgmma"):
+    if root in ("mma", "wgmma", "wmma"):
         m = _SHAPE.search(text)
-        if m is None or (root == "wgmma" and "mma_async" not in words):
+        if m is None or (root == "wgmma" and "mma_async" not in words) or (root == "wmma" and words[0] != "mma"):
             return 0, 0, True
         rows, columns, depth = map(int, m.groups())
         return 2 * rows * columns * depth // (4 if root == "wgmma" else 1), int(root == "wgmma"), True
@@ -59,6 +59,8 @@ def _flops(root: str, words: list[str], text: str) -> tuple[int, int, bool]:
 
 
 def _class(root: str, words: list[str]) -> str:
+    if root == "wmma" and words[0] in ("load", "store"):
+        return words[0]
     found = _ROOTS.get(root)
     if found is not None:
         return found
