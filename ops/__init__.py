@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .cross_entropy import cross_entropy as cross_entropy
+from .cross_entropy import linear_cross_entropy as linear_cross_entropy
 from .errors import OperatorError as OperatorError
 from .gemm import gemm as gemm
 from .glu import geglu as geglu
@@ -18,6 +20,8 @@ from .registry import OPERATORS as OPERATORS
 from .registry import find_operator as find_operator
 from .rope import rope as rope
 from .softmax import softmax as softmax
+from .token_logprobs import linear_token_logprobs as linear_token_logprobs
+from .token_logprobs import token_logprobs as token_logprobs
 
 __all__ = [
     "OPERATORS",
@@ -26,14 +30,18 @@ __all__ = [
     "Operator",
     "OperatorError",
     "Tolerance",
+    "cross_entropy",
     "find_operator",
     "geglu",
     "gemm",
     "layer_norm",
     "linear",
+    "linear_cross_entropy",
+    "linear_token_logprobs",
     "rms_norm",
     "rope",
     "softmax",
     "swiglu",
     "tensors",
+    "token_logprobs",
 ]
