@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from .attention import attention as attention
+from .cross_entropy import cross_entropy as cross_entropy
+from .cross_entropy import linear_cross_entropy as linear_cross_entropy
 from .errors import OperatorError as OperatorError
 from .gemm import gemm as gemm
 from .glu import geglu as geglu
@@ -19,6 +21,8 @@ from .registry import OPERATORS as OPERATORS
 from .registry import find_operator as find_operator
 from .rope import rope as rope
 from .softmax import softmax as softmax
+from .token_logprobs import linear_token_logprobs as linear_token_logprobs
+from .token_logprobs import token_logprobs as token_logprobs
 from .warmup import Warmup as Warmup
 from .warmup import warmup as warmup
 
@@ -31,15 +35,19 @@ __all__ = [
     "Tolerance",
     "Warmup",
     "attention",
+    "cross_entropy",
     "find_operator",
     "geglu",
     "gemm",
     "layer_norm",
     "linear",
+    "linear_cross_entropy",
+    "linear_token_logprobs",
     "rms_norm",
     "rope",
     "softmax",
     "swiglu",
     "tensors",
+    "token_logprobs",
     "warmup",
 ]

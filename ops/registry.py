@@ -5,7 +5,16 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 
-from . import attention_record, gemm_record, glu_record, linear_record, norm_record, rope_record, softmax_record
+from . import (
+    attention_record,
+    gemm_record,
+    glu_record,
+    linear_record,
+    losses_record,
+    norm_record,
+    rope_record,
+    softmax_record,
+)
 from .errors import UnknownOperator
 from .operator import Operator
 
@@ -19,6 +28,10 @@ _RECORDS = (
     attention_record.RECORD,
     rope_record.RECORD,
     linear_record.RECORD,
+    losses_record.CROSS_ENTROPY,
+    losses_record.LINEAR_CROSS_ENTROPY,
+    losses_record.TOKEN_LOGPROBS,
+    losses_record.LINEAR_TOKEN_LOGPROBS,
 )
 
 OPERATORS: Mapping[str, Operator] = {record.name: record for record in _RECORDS}

@@ -8,7 +8,7 @@ TARGETS = ("sm_80", "sm_90a")
 
 
 def tensor(*shape, dtype=torch.float16, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
 def outputs_and_gradients(call, inputs, dtype=None):
