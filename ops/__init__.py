@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .attention import attention as attention
+from .attention_varlen import attention_varlen as attention_varlen
 from .cross_entropy import cross_entropy as cross_entropy
 from .cross_entropy import linear_cross_entropy as linear_cross_entropy
 from .errors import OperatorError as OperatorError
@@ -35,6 +36,7 @@ __all__ = [
     "Tolerance",
     "Warmup",
     "attention",
+    "attention_varlen",
     "cross_entropy",
     "find_operator",
     "geglu",

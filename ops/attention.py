@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 
-from tilewright.dsl import Target
-from tilewright.runtime import current_target, register_operator, short_name
+from tilewright.runtime import register_operator
 
-from .attention_arguments import Window, band_of, check_attention, laid_out
-from .attention_backward import attention_keys_backward, attention_queries_backward
-from .attention_programs import attention_forward
-from .attention_steps import LOG2_E
-from .attention_symbols import ACCESS
-from .attention_tiles import bound, forward_tile, keys_passes, keys_tile, queries_tile
-from .kernels import call, kernel_of
+from .attention_arguments import Window, band_of, check_attention
+from .attention_launch import Scores, delta_of, launch_backward, launch_forward
 
 _OPTIONS = "Tensor? sink, float scale, float softcap, int left, int right"
 SCHEMA = f"(Tensor q, Tensor k, Tensor v, {_OPTIONS}) -> (Tensor, Tensor)"
@@ -25,26 +18,6 @@ _BACKWARD_SCHEMA = (
     f"(Tensor dout, Tensor? dlse, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, {_OPTIONS})"
     " -> (Tensor, Tensor, Tensor, Tensor)"
 )
-FAR = 1 << 30  # beyond every key: the band of a side without a bound
-
-
-def program_values(q: torch.Tensor, v: torch.Tensor, softcap: float, left: int, right: int) -> dict[str, Any]:
-    """What all attention programs are bound to."""
-    return {
-        "dtype": short_name(q.dtype),
-        "dim": q.shape[3],
-        "dim_v": v.shape[3],
-        "banded": left >= 0 or right >= 0,
-        "capped": softcap != 0,
-    }
-
-
-def forward_values(
-    q: torch.Tensor, v: torch.Tensor, sunk: bool, softcap: float, left: int, right: int, target: Target
-) -> Mapping[str, Any]:
-    """What the forward program is bound to on a target."""
-    tile = forward_tile(target, q.shape[3], v.shape[3])
-    return {**program_values(q, v, softcap, left, right), "sunk": sunk, **bound(tile)}
 
 
 def _forward(
@@ -63,32 +36,8 @@ def _forward(
     if k.shape[1] == 0:
         lse.fill_(-math.inf) if sink is None else lse.copy_(sink[:, None].expand(lse.shape))
         return out.zero_(), lse
-    q, k, v = laid_out(q), laid_out(k), laid_out(v)
-    kernel = kernel_of(
-        attention_forward, **forward_values(q, v, sink is not None, softcap, left, right, current_target())
-    )
-    sinks = None if sink is None else sink.float().contiguous()
-    call(kernel, q, k, v, sinks, out, lse, *_strides(q, k, v), *_scalars(q, k, scale, softcap, left, right))
+    launch_forward(q, k, v, sink, out, lse, Scores(scale, softcap, left, right))
     return out, lse
-
-
-def _strides(*tensors: torch.Tensor) -> tuple[int, ...]:
-    """Batch, row and head strides in accesses; of a dimension of one element any serves."""
-    return tuple(tensor.stride(axis) // ACCESS for tensor in tensors for axis in range(3))
-
-
-def _scalars(
-    q: torch.Tensor, k: torch.Tensor, scale: float, softcap: float, left: int, right: int, backward: bool = False
-) -> tuple[int | float | None, ...]:
-    banded = left >= 0 or right >= 0
-    return (
-        q.shape[2] // k.shape[2],
-        scale * LOG2_E,
-        scale if backward else None,
-        softcap * LOG2_E if softcap else None,
-        (FAR if left < 0 else left) if banded else None,
-        (FAR if right < 0 else right) if banded else None,
-    )
 
 
 def _fake(
@@ -126,19 +75,8 @@ def _backward(
         if dlse is not None and sink is not None and out.numel():
             dsink.copy_(dlse.sum((0, 2)))
         return dq.zero_(), dk.zero_(), dv.zero_(), dsink if dlse is not None and out.numel() else dsink.zero_()
-    q, k, v, dout = laid_out(q), laid_out(k), laid_out(v), laid_out(dout)
-    delta = (dout.float() * out.float()).sum(-1).transpose(1, 2)
-    delta = (delta if dlse is None else delta - dlse).contiguous()
-    values, target = program_values(q, v, softcap, left, right), current_target()
-    inputs = (q, k, v, dout, lse, delta)
-    numbers = (*_strides(q, k, v, dout), *_scalars(q, k, scale, softcap, left, right, backward=True))
-    dims = q.shape[3], v.shape[3]
-    for want_k, want_v in keys_passes(*dims):
-        kernel = kernel_of(
-            attention_keys_backward, **values, want_k=want_k, want_v=want_v, **bound(keys_tile(target, *dims))
-        )
-        call(kernel, *inputs, dk if want_k else None, dv if want_v else None, *numbers)
-    call(kernel_of(attention_queries_backward, **values, **bound(queries_tile(target, *dims))), *inputs, dq, *numbers)
+    delta = delta_of(dout, out, dlse)
+    launch_backward(dout, delta, q, k, v, lse, (dq, dk, dv), Scores(scale, softcap, left, right))
     if sink is not None:
         dsink.copy_(-(torch.exp(sink.float()[:, None] - lse) * delta).sum((0, 2)))
     return dq, dk, dv, dsink
@@ -224,9 +162,20 @@ def attention(
         OptionError: a window or softcap below its range.
     """
     left, right = band_of(causal, window)
-    factor = 1.0 / math.sqrt(max(1, q.shape[-1])) if scale is None else float(scale)
-    if torch.is_autocast_enabled(q.device.type):
-        low = torch.get_autocast_dtype(q.device.type)
-        q, k, v = (x.to(low) if x.dtype == torch.float32 else x for x in (q, k, v))
-    out, lse = _operator(q, k, v, sink, factor, float(softcap), left, right)
+    q, k, v = under_autocast(q, k, v)
+    out, lse = _operator(q, k, v, sink, default_scale(q, scale), float(softcap), left, right)
     return (out, lse) if return_lse else out
+
+
+def default_scale(q: torch.Tensor, scale: float | None) -> float:
+    """The scale that was given, or 1 / sqrt(D)."""
+    return 1.0 / math.sqrt(max(1, q.shape[-1])) if scale is None else float(scale)
+
+
+def under_autocast(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The tensors; float32 ones in autocast's dtype where it is on."""
+    device = tensors[0].device.type
+    if not torch.is_autocast_enabled(device):
+        return tensors
+    low = torch.get_autocast_dtype(device)
+    return tuple(x.to(low) if x.dtype == torch.float32 else x for x in tensors)

@@ -18,14 +18,14 @@ _LONGEST = 1 << 29
 _MOST = 65535  # blocks along y and z of a grid
 
 
-def band_of(causal: bool, window: Window) -> tuple[int, int]:
+def band_of(causal: bool, window: Window, name: str = "attention") -> tuple[int, int]:
     """How many keys left and right of its own place a query sees; -1 for no bound.
 
     Raises:
         OptionError: a window of another kind, or below its range.
     """
     wrong = OptionError(
-        f"attention: window = {window!r}", remedy="give a whole number above 0, or (left, right) with -1 for no bound"
+        f"{name}: window = {window!r}", remedy="give a whole number above 0, or (left, right) with -1 for no bound"
     )
     if window is None:
         left, right = -1, -1
@@ -45,69 +45,76 @@ def band_of(causal: bool, window: Window) -> tuple[int, int]:
 
 
 def check_attention(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sink: torch.Tensor | None, softcap: float
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    sink: torch.Tensor | None,
+    softcap: float,
+    name: str = "attention",
 ) -> None:
-    """Refuse what no attention kernel takes.
+    """Refuse what no attention kernel takes, in the name of an operator.
 
     Raises:
         OperandTypeError, ShapeError, DeviceMismatch, OptionError: see ``attention``.
     """
-    _check_dtypes(q, k, v, sink)
-    _check_shapes(q, k, v)
-    checks.require_device("attention", "q", q, k=k, v=v, sink=sink)
+    _check_dtypes(name, q, k, v, sink)
+    _check_shapes(name, q, k, v)
+    checks.require_device(name, "q", q, k=k, v=v, sink=sink)
     if sink is not None and tuple(sink.shape) != (q.shape[2],):
         raise ShapeError(
-            f"attention: sink has shape {tuple(sink.shape)}, q has {q.shape[2]} heads",
+            f"{name}: sink has shape {tuple(sink.shape)}, q has {q.shape[2]} heads",
             remedy=f"pass one number a head: ({q.shape[2]},)",
         )
     if not softcap >= 0:
-        raise OptionError(f"attention: softcap = {softcap}", remedy="give a positive number, or 0 for none")
+        raise OptionError(f"{name}: softcap = {softcap}", remedy="give a positive number, or 0 for none")
 
 
-def _check_dtypes(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sink: torch.Tensor | None) -> None:
+def _check_dtypes(operator: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sink: torch.Tensor | None) -> None:
     for name, tensor in (("q", q), ("k", k), ("v", v)):
         if tensor.dtype not in _DTYPES:
             raise OperandTypeError(
-                f"attention: {name} has dtype {short_name(tensor.dtype)}",
+                f"{operator}: {name} has dtype {short_name(tensor.dtype)}",
                 remedy=f"convert {name} to one of {', '.join(map(short_name, _DTYPES))}",
             )
         if tensor.dtype != q.dtype:
             raise OperandTypeError(
-                f"attention: {name} is {short_name(tensor.dtype)}, q is {short_name(q.dtype)}",
+                f"{operator}: {name} is {short_name(tensor.dtype)}, q is {short_name(q.dtype)}",
                 remedy=f"convert one of them, such as {name}.to(q.dtype)",
             )
-    checks.require_float("attention", sink=sink)
+    checks.require_float(operator, sink=sink)
 
 
-def _check_shapes(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
+def _check_shapes(operator: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
     seen = {name: tuple(tensor.shape) for name, tensor in (("q", q), ("k", k), ("v", v))}
     if not q.dim() == k.dim() == v.dim() == 4:
         raise ShapeError(
-            "attention: q, k and v are not (batch, length, heads, size)",
+            f"{operator}: q, k and v are not (batch, length, heads, size)",
             values=seen,
             remedy="add the missing dimensions",
         )
     if k.shape[:3] != v.shape[:3] or q.shape[0] != k.shape[0] or q.shape[3] != k.shape[3]:
         raise ShapeError(
-            "attention: batch, length, heads or size of q, k and v do not fit together",
+            f"{operator}: batch, length, heads or size of q, k and v do not fit together",
             values=seen,
             remedy="q is (B, S, H, D), k (B, Skv, Hkv, D), v (B, Skv, Hkv, Dv)",
         )
     heads, heads_kv = q.shape[2], k.shape[2]
     if heads and (heads_kv == 0 or heads % heads_kv):
         raise ShapeError(
-            f"attention: {heads} heads of q do not share {heads_kv} heads of k",
+            f"{operator}: {heads} heads of q do not share {heads_kv} heads of k",
             values=seen,
             remedy="make the number of heads of q a multiple of that of k",
         )
     if (q.shape[3], v.shape[3]) not in HEADS:
         raise ShapeError(
-            f"attention: no kernel has heads of {q.shape[3]} and values of {v.shape[3]} elements",
+            f"{operator}: no kernel has heads of {q.shape[3]} and values of {v.shape[3]} elements",
             remedy=f"pad to one of {', '.join(f'{d}/{e}' for d, e in HEADS)} with zeros and give scale",
         )
     if max(q.shape[0], q.shape[2]) > _MOST or max(q.shape[1], k.shape[1]) > _LONGEST:
         raise ShapeError(
-            f"attention: more than {_MOST} batches or heads, or {_LONGEST} rows", values=seen, remedy="call it on parts"
+            f"{operator}: more than {_MOST} batches or heads, or {_LONGEST} rows",
+            values=seen,
+            remedy="call it on parts",
         )
 
 

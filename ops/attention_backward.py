@@ -12,7 +12,21 @@ from typing import Any
 from tilewright.dsl import kernel
 from tilewright.dsl import language as T
 
-from .attention_steps import ROWS, load_rows, scaled, score_gradients, seeing_blocks, through_softmax, visible_blocks
+from .attention_steps import (
+    ROWS,
+    Ends,
+    clear_beyond,
+    grid_of,
+    load_rows,
+    load_tile,
+    place_of,
+    scaled,
+    score_gradients,
+    seeing_blocks,
+    store_rows,
+    through_softmax,
+    visible_blocks,
+)
 from .attention_symbols import attention_symbols, strides
 
 
@@ -23,6 +37,8 @@ def attention_keys_backward(
     dim_v: int = 128,
     banded: bool = False,
     capped: bool = False,
+    packed: bool = False,
+    ends: Ends = "alone",
     want_k: bool = True,
     want_v: bool = True,
     tile_m: int = 64,
@@ -46,6 +62,8 @@ def attention_keys_backward(
         dout: T.StridedTensor((s.batch, s.queries, s.heads, dim_v), d.extents, dtype),
         lse: T.Tensor((s.batch, s.heads, s.queries), "float32"),
         delta: T.Tensor((s.batch, s.heads, s.queries), "float32"),
+        starts_q: T.Tensor((s.boundaries,), "int32") if packed else False,
+        starts_k: T.Tensor((s.boundaries,), "int32") if packed else False,
         dk: T.Tensor((s.batch, s.keys, s.heads_kv, dim), dtype) if want_k else False,
         dv: T.Tensor((s.batch, s.keys, s.heads_kv, dim_v), dtype) if want_v else False,
         q_batch: s.q.batch,
@@ -61,13 +79,14 @@ def attention_keys_backward(
         d_row: d.row,
         d_head: d.head,
         group: T.int32,
+        longest: T.int32 if packed else False,
         log2_scale: T.float32,
         scale: T.float32,
         cap: T.float32 if capped else False,
         left: T.int32 if banded else False,
         right: T.int32 if banded else False,
     ) -> None:
-        with T.Kernel(T.ceildiv(s.keys, tile_n), s.heads_kv, s.batch, threads=threads) as (bx, by, bz):
+        with T.Kernel(*grid_of(packed, s, s.keys, longest, tile_n, s.heads_kv), threads=threads) as (bx, by, bz):
             k_s = T.alloc_shared((tile_n, dim), dtype)
             v_s = T.alloc_shared((tile_n, dim_v), dtype)
             q_s = T.alloc_shared((tile_m, dim), dtype)
@@ -76,13 +95,15 @@ def attention_keys_backward(
             p = T.alloc_fragment((tile_n, tile_m), "float32")
             slope = T.alloc_fragment((tile_n, tile_m), "float32")
             low = T.alloc_fragment((tile_n, tile_m), dtype)
-            first, count = seeing_blocks(bx * tile_n, tile_n, tile_m, s.queries, s.keys, left, right, banded)
-            T.copy(k[bz, bx * tile_n : (bx + 1) * tile_n, by, 0:dim], k_s)
+            batch, start_q, start_k, queries, keys = place_of(packed, bz, s, starts_q, starts_k)
+            column = bx * tile_n
+            first, count = seeing_blocks(column, tile_n, tile_m, queries, keys, left, right, banded)
+            load_tile(k_s, k, batch, by, start_k, column, keys, "alone")
             if want_k:
                 ds = T.alloc_fragment((tile_n, tile_m), "float32")
                 delta_l = T.alloc_fragment((tile_m,), "float32")
                 dk_l = T.alloc_fragment((tile_n, dim), "float32")
-                T.copy(v[bz, bx * tile_n : (bx + 1) * tile_n, by, 0:dim_v], v_s)
+                load_tile(v_s, v, batch, by, start_k, column, keys, "alone")
                 T.clear(dk_l)
             if want_v:
                 dv_l = T.alloc_fragment((tile_n, dim_v), "float32")
@@ -90,40 +111,28 @@ def attention_keys_backward(
             for i in T.Pipelined(count * group, num_stages=stages):
                 row = (first + i % count) * tile_m
                 head = by * group + i // count
-                T.copy(q[bz, row : row + tile_m, head, 0:dim], q_s)
+                load_tile(q_s, q, batch, head, start_q, row, queries, ends)
+                clear_beyond(q_s, queries - row, ends)
                 T.gemm(k_s, q_s, p, transpose_B=True, clear_accum=True, policy=ROWS)
-                load_rows(lse_l, lse, bz, head, row, s.queries)
-                score_gradients(
-                    p,
-                    slope,
-                    lse_l,
-                    row,
-                    bx * tile_n,
-                    s.queries,
-                    s.keys,
-                    log2_scale,
-                    cap,
-                    left,
-                    right,
-                    capped,
-                    banded,
-                    True,
-                )
-                T.copy(dout[bz, row : row + tile_m, head, 0:dim_v], d_s)
+                load_rows(lse_l, lse, batch, head, start_q, row, queries)
+                band = (row, column, queries, keys, left, right)
+                score_gradients(p, slope, lse_l, band, log2_scale, cap, capped, banded, True)
+                load_tile(d_s, dout, batch, head, start_q, row, queries, ends)
+                clear_beyond(d_s, queries - row, ends)
                 if want_v:
                     T.copy(p, low)
                     T.gemm(low, d_s, dv_l, policy=ROWS)
                 if want_k:
-                    load_rows(delta_l, delta, bz, head, row, s.queries)
+                    load_rows(delta_l, delta, batch, head, start_q, row, queries)
                     T.gemm(v_s, d_s, ds, transpose_B=True, clear_accum=True, policy=ROWS)
                     through_softmax(ds, p, slope, delta_l, capped, True)
                     T.copy(ds, low)
                     T.gemm(low, q_s, dk_l, policy=ROWS)
             if want_k:
                 scaled(dk_l, scale)
-                T.copy(dk_l, dk[bz, bx * tile_n : (bx + 1) * tile_n, by, 0:dim])
+                store_rows(dk_l, dk, batch, by, start_k, column, keys, packed)
             if want_v:
-                T.copy(dv_l, dv[bz, bx * tile_n : (bx + 1) * tile_n, by, 0:dim_v])
+                store_rows(dv_l, dv, batch, by, start_k, column, keys, packed)
 
     return main.with_attr("global_symbol", f"attention_keys_backward_{dim}_{dim_v}_{tile_m}x{tile_n}")
 
@@ -135,6 +144,8 @@ def attention_queries_backward(
     dim_v: int = 128,
     banded: bool = False,
     capped: bool = False,
+    packed: bool = False,
+    ends: Ends = "alone",
     tile_m: int = 64,
     tile_n: int = 64,
     stages: int = 1,
@@ -152,6 +163,8 @@ def attention_queries_backward(
         dout: T.StridedTensor((s.batch, s.queries, s.heads, dim_v), d.extents, dtype),
         lse: T.Tensor((s.batch, s.heads, s.queries), "float32"),
         delta: T.Tensor((s.batch, s.heads, s.queries), "float32"),
+        starts_q: T.Tensor((s.boundaries,), "int32") if packed else False,
+        starts_k: T.Tensor((s.boundaries,), "int32") if packed else False,
         dq: T.Tensor((s.batch, s.queries, s.heads, dim), dtype),
         q_batch: s.q.batch,
         q_row: s.q.row,
@@ -166,13 +179,14 @@ def attention_queries_backward(
         d_row: d.row,
         d_head: d.head,
         group: T.int32,
+        longest: T.int32 if packed else False,
         log2_scale: T.float32,
         scale: T.float32,
         cap: T.float32 if capped else False,
         left: T.int32 if banded else False,
         right: T.int32 if banded else False,
     ) -> None:
-        with T.Kernel(T.ceildiv(s.queries, tile_m), s.heads, s.batch, threads=threads) as (bx, by, bz):
+        with T.Kernel(*grid_of(packed, s, s.queries, longest, tile_m, s.heads), threads=threads) as (bx, by, bz):
             q_s = T.alloc_shared((tile_m, dim), dtype)
             d_s = T.alloc_shared((tile_m, dim_v), dtype)
             k_s = T.alloc_shared((tile_n, dim), dtype)
@@ -184,38 +198,28 @@ def attention_queries_backward(
             dq_l = T.alloc_fragment((tile_m, dim), "float32")
             lse_l = T.alloc_fragment((tile_m,), "float32")
             delta_l = T.alloc_fragment((tile_m,), "float32")
-            first, count = visible_blocks(bx * tile_m, tile_m, tile_n, s.queries, s.keys, left, right, banded)
-            T.copy(q[bz, bx * tile_m : (bx + 1) * tile_m, by, 0:dim], q_s)
-            T.copy(dout[bz, bx * tile_m : (bx + 1) * tile_m, by, 0:dim_v], d_s)
-            load_rows(lse_l, lse, bz, by, bx * tile_m, s.queries)
-            load_rows(delta_l, delta, bz, by, bx * tile_m, s.queries)
+            batch, start_q, start_k, queries, keys = place_of(packed, bz, s, starts_q, starts_k)
+            row = bx * tile_m
+            first, count = visible_blocks(row, tile_m, tile_n, queries, keys, left, right, banded)
+            load_tile(q_s, q, batch, by, start_q, row, queries, "alone")
+            load_tile(d_s, dout, batch, by, start_q, row, queries, "alone")
+            load_rows(lse_l, lse, batch, by, start_q, row, queries)
+            load_rows(delta_l, delta, batch, by, start_q, row, queries)
             T.clear(dq_l)
             for i in T.Pipelined(count, num_stages=stages):
                 column = (first + i) * tile_n
-                T.copy(k[bz, column : column + tile_n, by // group, 0:dim], k_s)
-                T.copy(v[bz, column : column + tile_n, by // group, 0:dim_v], v_s)
+                load_tile(k_s, k, batch, by // group, start_k, column, keys, ends)
+                load_tile(v_s, v, batch, by // group, start_k, column, keys, ends)
+                clear_beyond(k_s, keys - column, ends)
+                clear_beyond(v_s, keys - column, ends)
                 T.gemm(q_s, k_s, p, transpose_B=True, clear_accum=True, policy=ROWS)
-                score_gradients(
-                    p,
-                    slope,
-                    lse_l,
-                    bx * tile_m,
-                    column,
-                    s.queries,
-                    s.keys,
-                    log2_scale,
-                    cap,
-                    left,
-                    right,
-                    capped,
-                    banded,
-                    False,
-                )
+                band = (row, column, queries, keys, left, right)
+                score_gradients(p, slope, lse_l, band, log2_scale, cap, capped, banded, False)
                 T.gemm(d_s, v_s, ds, transpose_B=True, clear_accum=True, policy=ROWS)
                 through_softmax(ds, p, slope, delta_l, capped, False)
                 T.copy(ds, low)
                 T.gemm(low, k_s, dq_l, policy=ROWS)
             scaled(dq_l, scale)
-            T.copy(dq_l, dq[bz, bx * tile_m : (bx + 1) * tile_m, by, 0:dim])
+            store_rows(dq_l, dq, batch, by, start_q, row, queries, packed)
 
     return main.with_attr("global_symbol", f"attention_queries_backward_{dim}_{dim_v}_{tile_m}x{tile_n}")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,9 +13,12 @@ import torch
 from tilewright.dsl import KernelFactory
 from tilewright.runtime import current_target
 
-from .attention import SCHEMA, attention, forward_values
+from .attention import SCHEMA, attention
 from .attention_arguments import Window, band_of
+from .attention_launch import Scores, forward_values
 from .attention_programs import attention_forward
+from .attention_varlen import SCHEMA as VARLEN_SCHEMA
+from .attention_varlen import attention_varlen
 from .records import Arguments, Make, row_record
 
 PARAMETERS: Mapping[str, Any] = {
@@ -80,11 +85,11 @@ def _arguments(values: Mapping[str, Any], dtype: torch.dtype, make: Make) -> Arg
     }
 
 
-def _program(arguments: Arguments) -> tuple[KernelFactory, Mapping[str, Any]]:
+def _program(arguments: Arguments, packed: bool = False) -> tuple[KernelFactory, Mapping[str, Any]]:
     left, right = band_of(arguments["causal"], arguments["window"])
-    sunk, softcap = arguments["sink"] is not None, arguments["softcap"]
-    values = forward_values(arguments["q"], arguments["v"], sunk, softcap, left, right, current_target())
-    return attention_forward, values
+    scores = Scores(1.0, arguments["softcap"], left, right)
+    sunk = arguments["sink"] is not None
+    return attention_forward, forward_values(arguments["q"], arguments["v"], sunk, scores, packed, current_target())
 
 
 _SMALL: Mapping[str, Any] = {"queries": 70, "keys": 130, "heads": 4, "heads_kv": 2, "dim": 64, "dim_v": 64}
@@ -105,4 +110,63 @@ RECORD = row_record(
     arguments=_arguments,
     program=_program,
     definition=definition,
+)
+
+
+VARLEN_PARAMETERS: Mapping[str, Any] = {
+    "sequences": 4,
+    **{name: value for name, value in PARAMETERS.items() if name != "batch"},
+}
+
+
+def varlen_definition(
+    wide: torch.dtype | None,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    **options: Any,
+) -> torch.Tensor:
+    """``definition`` of one sequence after another."""
+    queries, keys = cu_seqlens_q.diff().tolist(), cu_seqlens_k.diff().tolist()
+    parts = zip(torch.split(q, queries), torch.split(k, keys), torch.split(v, keys), strict=True)
+    return torch.cat([definition(wide, *(x[None] for x in part), **options)[0] for part in parts])
+
+
+def _lengths(longest: int, sequences: int) -> list[int]:
+    """Lengths from longest / sequences to longest."""
+    return [longest * (i + 1) // sequences for i in range(sequences)]
+
+
+def _varlen_arguments(values: Mapping[str, Any], dtype: torch.dtype, make: Make) -> Arguments:
+    queries, keys = (_lengths(values[name], values["sequences"]) for name in ("queries", "keys"))
+    packed = {**values, "batch": 1, "queries": sum(queries), "keys": sum(keys)}
+    arguments = _arguments(packed, dtype, make)
+    starts = (torch.tensor([0, *itertools.accumulate(lengths)], dtype=torch.int32) for lengths in (queries, keys))
+    return {
+        **arguments,
+        **{name: arguments[name][0] for name in "qkv"},
+        **dict(zip(("cu_seqlens_q", "cu_seqlens_k"), starts, strict=True)),
+        "max_seqlen_q": values["queries"],
+        "max_seqlen_k": values["keys"],
+    }
+
+
+VARLEN = row_record(
+    "attention_varlen",
+    "attention within each of several packed sequences",
+    VARLEN_SCHEMA,
+    attention_varlen,
+    parameters=VARLEN_PARAMETERS,
+    samples=(
+        {**_SMALL, "sequences": 3},
+        {**_SMALL, "sequences": 2, "causal": False, "window": 20, "softcap": 5.0, "sink": True, "dtype": "bfloat16"},
+        {**_SMALL, "sequences": 3, "queries": 2, "keys": 2},
+    ),
+    arguments=_varlen_arguments,
+    program=partial(_program, packed=True),
+    definition=varlen_definition,
 )

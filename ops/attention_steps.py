@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from tilewright.dsl import language as T
 
+# how a tile's rows behind its sequence become zeros: left alone (a tensor's end is the sequence's), overwritten behind
+# the copy (TMA), or never loaded (cp.async)
+Ends = Literal["alone", "cleared", "guarded"]
 LOG2_E, LN_2 = 1.4426950408889634, 0.6931471805599453
 ROWS = T.GemmWarpPolicy.FullRow  # a row of scores stays with one warp, as its softmax needs
+
+
+def grid_of(packed: bool, s: Any, rows: Any, longest: Any, tile: int, heads: Any) -> tuple[Any, Any, Any]:
+    """Blocks along a sequence's rows, heads, and sequences."""
+    return T.ceildiv(longest if packed else rows, tile), heads, s.boundaries - 1 if packed else s.batch
+
+
+def place_of(packed: bool, z: Any, s: Any, starts_q: Any, starts_k: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """Where the sequences of grid row ``z`` lie: index along the batch, first query, first key, and how many of each.
+
+    Packed tensors are one batch of rows; sequence z has rows starts[z] to starts[z + 1].
+    """
+    if not packed:
+        return z, 0, 0, s.queries, s.keys
+    queries, keys = (opaque(starts[z + 1] - starts[z]) for starts in (starts_q, starts_k))
+    return 0, starts_q[z], starts_k[z], queries, keys
+
+
+def opaque(value: Any) -> Any:
+    """A variable of the kernel with this value: every pass would carry the expression along and reason about it.
+
+    Lowering the gradient of keys takes 9 instead of 29 seconds so, mostly in ``tirx.Simplify``.
+    """
+    return T.alloc_var("int32", init=value)
 
 
 def visible_blocks(
@@ -22,32 +49,31 @@ def visible_blocks(
 ) -> tuple[Any, Any]:
     """The first block of keys that queries ``row`` and on see, and how many blocks: those between hold every key seen.
 
-    Without a band all blocks are seen.
+    Without a band all blocks are seen. None are by rows beyond the last query.
     """
     if not banded:
-        return 0, T.ceildiv(keys, tile_n)
+        return 0, opaque(T.if_then_else(row < queries, T.ceildiv(keys, tile_n), 0))
     ahead = keys - queries
     first = T.max(0, row + ahead - left) // tile_n
     last = T.min(keys, row + tile_m + ahead + right)
-    return first, T.max(0, T.ceildiv(last, tile_n) - first)
+    return first, opaque(T.if_then_else(row < queries, T.max(0, T.ceildiv(last, tile_n) - first), 0))
 
 
 @T.macro
 def masked_scores(
     scores: Any,
-    row: Any,
-    column: Any,
-    queries: Any,
-    keys: Any,
+    band: tuple[Any, Any, Any, Any, Any, Any],
     log2_scale: Any,
     cap: Any,
-    left: Any,
-    right: Any,
     capped: bool,
     banded: bool,
 ) -> None:
-    """Scores of queries ``row`` and on with keys ``column`` and on: scaled, capped, -inf where a key is not seen."""
+    """Scores of a tile: scaled, capped, -inf where a key is not seen.
+
+    ``band`` holds the tile's first query and key, how many there are of each, and the band's left and right.
+    """
     m, n = scores.shape
+    row, column, queries, keys, left, right = band
     for x, y in T.Parallel(m, n):
         if capped:
             scores[x, y] = T.tanh(scores[x, y] * log2_scale / cap) * cap
@@ -118,14 +144,14 @@ def seeing_blocks(
 ) -> tuple[Any, Any]:
     """The first block of queries that see keys ``column`` and on, and how many blocks: those between hold all of them.
 
-    Without a band all blocks see them.
+    Without a band all blocks see them. None see rows beyond the last key.
     """
     if not banded:
-        return 0, T.ceildiv(queries, tile_m)
+        return 0, opaque(T.if_then_else(column < keys, T.ceildiv(queries, tile_m), 0))
     ahead = keys - queries
     first = T.max(0, column - ahead - right) // tile_m
     last = T.min(queries, column + tile_n - ahead + left)
-    return first, T.max(0, T.ceildiv(last, tile_m) - first)
+    return opaque(first), opaque(T.if_then_else(column < keys, T.max(0, T.ceildiv(last, tile_m) - first), 0))
 
 
 @T.macro
@@ -133,23 +159,20 @@ def score_gradients(
     p: Any,
     slope: Any,
     lse: Any,
-    row: Any,
-    column: Any,
-    queries: Any,
-    keys: Any,
+    band: tuple[Any, Any, Any, Any, Any, Any],
     log2_scale: Any,
     cap: Any,
-    left: Any,
-    right: Any,
     capped: bool,
     banded: bool,
     transposed: bool,
 ) -> None:
     """From scores to probabilities, 0 where a key is not seen; ``slope`` becomes the derivative of the soft cap.
 
-    ``p`` is (queries, keys) of a tile, or ``transposed``; ``lse`` its rows' (or columns') logarithms.
+    ``p`` is (queries, keys) of a tile, or ``transposed``; ``lse`` its rows' (or columns') logarithms; ``band`` the
+    tile's first query and key, how many there are of each, and the band's left and right.
     """
     m, n = p.shape
+    row, column, queries, keys, left, right = band
     for a, b in T.Parallel(m, n):
         x = row + (b if transposed else a)
         y = column + (a if transposed else b)
@@ -175,10 +198,50 @@ def through_softmax(ds: Any, p: Any, slope: Any, delta: Any, capped: bool, trans
 
 
 @T.macro
-def load_rows(vector: Any, source: Any, batch: Any, head: Any, row: Any, length: Any) -> None:
-    """Vector = source[batch, head, row...], 0 beyond ``length``; element by element, for its rows align to nothing."""
+def load_rows(vector: Any, source: Any, batch: Any, head: Any, start: Any, row: Any, length: Any) -> None:
+    """Vector = source[batch, head, start + row...], 0 from ``length`` rows on; element by element: nothing aligns."""
     for x in T.Parallel(vector.shape[0]):
-        vector[x] = T.if_then_else(row + x < length, source[batch, head, row + x], 0.0)
+        vector[x] = T.if_then_else(row + x < length, source[batch, head, start + row + x], 0.0)
+
+
+@T.macro
+def store_rows(tile: Any, target: Any, batch: Any, head: Any, start: Any, row: Any, length: Any, packed: bool) -> None:
+    """Target[batch, start + row..., head] = tile; of packed rows only those of the sequence, for others follow it."""
+    m, n = tile.shape
+    if packed:
+        for x, y in T.Parallel(m, n):
+            if row + x < length:
+                target[batch, start + row + x, head, y] = tile[x, y]
+    else:
+        T.copy(tile, target[batch, row : row + m, head, 0:n])
+
+
+def load_tile(tile: Any, source: Any, batch: Any, head: Any, start: Any, row: Any, length: Any, ends: Ends) -> Any:
+    """Tile = source[batch, start + row..., head], where sequences of ``length`` rows follow one another.
+
+    A factor that is summed over must hold zeros behind its sequence, for there lies the next one, and its NaN times a
+    weight of 0 is NaN: "guarded", or ``clear_beyond`` follows. No macro: TileLang would bind ``start`` to a variable
+    outside the producer warp that copies.
+    """
+    if ends == "guarded":
+        return _load_guarded(tile, source, batch, head, start, row, length)
+    return T.copy(source[batch, start + row : start + row + tile.shape[0], head, 0 : tile.shape[1]], tile)
+
+
+@T.macro
+def _load_guarded(tile: Any, source: Any, batch: Any, head: Any, start: Any, row: Any, length: Any) -> None:
+    for x, y in T.Parallel(*tile.shape):
+        tile[x, y] = T.if_then_else(row + x < length, source[batch, start + row + x, head, y], 0.0)
+
+
+@T.macro
+def clear_beyond(tile: Any, rows: Any, ends: Ends) -> None:
+    """Zeros from row ``rows`` of the tile on, where its end is to be "cleared"."""
+    if ends == "cleared":  # noqa: SIM102  decided while tracing; the other on the machine
+        if rows < tile.shape[0]:
+            for x, y in T.Parallel(*tile.shape):
+                if x >= rows:
+                    tile[x, y] = 0.0
 
 
 @T.macro

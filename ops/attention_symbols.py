@@ -27,6 +27,7 @@ class AttentionSymbols:
     """Sizes and strides of one attention problem."""
 
     batch: Any
+    boundaries: Any
     queries: Any
     keys: Any
     heads: Any
@@ -62,9 +63,12 @@ def strides(name: str) -> Strides:
 
 def attention_symbols(dim: int, dim_v: int) -> AttentionSymbols:
     """The variables of a problem with heads of ``dim`` (queries and keys) and ``dim_v`` (values) elements."""
-    batch, queries, keys, heads, heads_kv = (T.dynamic(n) for n in ("batch", "queries", "keys", "heads", "heads_kv"))
+    batch, boundaries, queries, keys, heads, heads_kv = (
+        T.dynamic(n) for n in ("batch", "boundaries", "queries", "keys", "heads", "heads_kv")
+    )
     return AttentionSymbols(
         batch=batch,
+        boundaries=boundaries,
         queries=queries,
         keys=keys,
         heads=heads,

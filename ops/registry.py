@@ -26,6 +26,7 @@ _RECORDS = (
     glu_record.SWIGLU,
     glu_record.GEGLU,
     attention_record.RECORD,
+    attention_record.VARLEN,
     rope_record.RECORD,
     linear_record.RECORD,
     losses_record.CROSS_ENTROPY,

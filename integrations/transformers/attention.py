@@ -84,10 +84,15 @@ def _refuse(dropout: float, mask: torch.Tensor | None, keywords: dict[str, Any])
 def _packed(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, keywords: dict[str, Any], options: dict[str, Any]
 ) -> torch.Tensor:
-    lengths = [keywords[name].to(torch.int32) for name in ("cu_seq_lens_q", "cu_seq_lens_k")]
-    most = [int(keywords[name]) for name in ("max_length_q", "max_length_k")]
-    out: torch.Tensor = ops.attention_varlen(*(x.flatten(0, 1) for x in (q, k, v)), *lengths, *most, **options)  # type: ignore[attr-defined]
+    starts_q, starts_k = (keywords[f"cu_seq_lens_{name}"].to(torch.int32) for name in "qk")
+    longest_q, longest_k = (int(keywords[f"max_length_{name}"]) for name in "qk")
+    rows = (x.flatten(0, 1) for x in (q, k, v))
+    out = _varlen(*rows, starts_q, starts_k, longest_q, longest_k, **options)
     return out.view(*q.shape[:-1], v.shape[-1])
+
+
+def _varlen(*operands: Any, **options: Any) -> torch.Tensor:
+    return cast(torch.Tensor, ops.attention_varlen(*operands, **options))
 
 
 def _padded(
@@ -98,6 +103,6 @@ def _padded(
     queries = keys[:, -q.shape[1] :]
     ends = [torch.nn.functional.pad(each.sum(1).cumsum(0), (1, 0)).to(torch.int32) for each in (queries, keys)]
     packed = [x[rows] for x, rows in ((q, queries), (k, keys), (v, keys))]
-    out: torch.Tensor = ops.attention_varlen(*packed, *ends, q.shape[1], k.shape[1], **options)  # type: ignore[attr-defined]
+    out = _varlen(*packed, *ends, q.shape[1], k.shape[1], **options)
     whole = out.new_zeros((*q.shape[:-1], v.shape[-1]))
     return whole.index_put((queries,), out)

@@ -5,42 +5,15 @@ from functools import partial
 
 import pytest
 import torch
+from attention_plain import operands, plain
 from judging import TARGETS, assert_close, assert_nothing_found, kernels_added, outputs_and_gradients, tensor
 
 import tilewright as tw
 from tilewright.errors import TilewrightError
 from tilewright.ops import attention
-
-
-def visible(queries, keys, causal, left, right):
-    rows = [[j - (i + keys - queries) for j in range(keys)] for i in range(queries)]
-    away = torch.tensor(rows).view(queries, keys)
-    return (away >= -left if left >= 0 else away > -math.inf) & (
-        away <= (0 if causal else right if right >= 0 else math.inf)
-    )
-
-
-def plain(q, k, v, sink=None, *, causal=False, window=(-1, -1), softcap=0.0, scale=None):
-    """Out and lse by the definition, every score kept."""
-    share = q.shape[2] // k.shape[2]
-    k, v = (x.repeat_interleave(share, 2) for x in (k, v))
-    scores = torch.einsum("bihd,bjhd->bhij", q, k) * (q.shape[-1] ** -0.5 if scale is None else scale)
-    if softcap:
-        scores = torch.tanh(scores / softcap) * softcap
-    scores = scores.masked_fill(~visible(q.shape[1], k.shape[1], causal, *window), -math.inf)
-    if sink is not None:
-        scores = torch.cat([scores, sink[None, :, None, None].expand(*scores.shape[:3], 1).to(scores.dtype)], -1)
-    weights = scores.softmax(-1)[..., : k.shape[1]]
-    lse = scores.to(torch.float64 if q.dtype == torch.float64 else torch.float32).logsumexp(-1)
-    return torch.einsum("bhij,bjhd->bihd", weights, v), lse
-
-
-def operands(batch=1, queries=70, keys=130, heads=4, heads_kv=2, dim=64, dim_v=None, dtype=torch.float16):
-    return (
-        tensor(batch, queries, heads, dim, dtype=dtype),
-        tensor(batch, keys, heads_kv, dim, dtype=dtype, seed=1),
-        tensor(batch, keys, heads_kv, dim_v or dim, dtype=dtype, seed=2),
-    )
+from tilewright.ops.attention_launch import Scores, forward_values
+from tilewright.ops.attention_programs import attention_forward
+from tilewright.ops.kernels import kernel_of
 
 
 def judge(inputs, target, **options):
@@ -176,13 +149,10 @@ def test_a_few_kernels_serve_all_lengths():
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_code_uses_the_matrix_units_and_spills_nothing(target):
-    from tilewright.ops.attention import forward_values
-    from tilewright.ops.attention_programs import attention_forward
-    from tilewright.ops.kernels import kernel_of
-
     q, _, v = operands()
     with tw.use(target=target):
-        kernel = kernel_of(attention_forward, **forward_values(q, v, False, 0.0, -1, -1, tw.Target(target)))
+        values = forward_values(q, v, False, Scores(0.125, 0.0, -1, -1), False, tw.Target(target))
+        kernel = kernel_of(attention_forward, **values)
     assert ("wgmma.mma_async" in kernel.ptx) == (target == "sm_90a")
     assert ("cp.async.bulk.tensor" if target == "sm_90a" else "mma.sync") in kernel.ptx
     assert [(r.spill_stores, r.spill_loads) for r in kernel.resources] == [(0, 0)]
