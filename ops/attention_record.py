@@ -133,7 +133,7 @@ def varlen_definition(
     """``definition`` of one sequence after another."""
     queries, keys = cu_seqlens_q.diff().tolist(), cu_seqlens_k.diff().tolist()
     parts = zip(torch.split(q, queries), torch.split(k, keys), torch.split(v, keys), strict=True)
-    return torch.cat([definition(wide, *(x[None] for x in part), **options)[0] for part in parts])
+    return torch.cat([definition(wide, a[None], b[None], c[None], **options)[0] for a, b, c in parts])
 
 
 def _lengths(longest: int, sequences: int) -> list[int]:
