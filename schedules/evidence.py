@@ -70,3 +70,11 @@ def block_threads(artifact: Lowered) -> tuple[int, ...]:
         sizes: list[Any] = [size.evaluate() for size in launch.block if not size.variables]
         counts.append(sizes[0] * sizes[1] * sizes[2] if len(sizes) == 3 else -1)
     return tuple(counts)
+
+
+def allocated(cuda: str, tile: str) -> str:
+    """Where the kernel keeps a tile: ``shared``, ``fragment`` (an array of each thread), or nothing when not there."""
+    name = re.escape(tile)
+    if re.search(rf"void\* {name} = \(\(void\*\)\(\(char\*\)buf_dyn_shmem|__shared__ [^;]*\b{name}\[", cuda):
+        return "shared"
+    return "fragment" if re.search(rf"^\s*\w+ {name}\[\d+\];", cuda, re.M) else ""

@@ -69,11 +69,13 @@ class Lowered(Protocol):
 class Primitive(Protocol):
     """One step of a schedule: a frozen dataclass whose fields are its options.
 
-    ``name`` is the step's name in ``Schedule`` and in JSON. ``check`` raises a ``ScheduleError`` that names handle and
+    ``name`` is the step's name in ``Schedule`` and in JSON; ``words`` says what it does, with its options in braces for
+    ``describe``. ``check`` raises a ``ScheduleError`` that names handle and
     line; ``apply`` rewrites a checked program; ``effect`` raises ``ScheduleNotApplied`` when the code does not show it.
     """
 
     name: ClassVar[str]
+    words: ClassVar[str]
 
     def check(self, program: Program, target: Target) -> None:
         """Refuse what cannot be done."""
@@ -96,3 +98,8 @@ def options_of(step: Primitive) -> Mapping[str, Any]:
 def written(step: Primitive) -> str:
     """The step as it is written in a chain: ``pipeline('k', 3)``."""
     return f"{step.name}({', '.join(repr(value) for value in options_of(step).values())})"
+
+
+def described(step: Primitive) -> str:
+    """What the step does, in words."""
+    return step.words.format(**options_of(step))

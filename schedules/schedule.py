@@ -9,8 +9,9 @@ from tilewright.dsl import Program, Target
 
 from . import text
 from .errors import IllegalStep, ScheduleNotApplied
-from .primitive import Lowered, Primitive, written
-from .primitives import FastMath, MinBlocks, Pipeline, Rasterize, SwapGrid, Threads
+from .placement import default_placements, place_open
+from .primitive import Lowered, Primitive, described, written
+from .primitives import FastMath, MinBlocks, Pipeline, Place, Rasterize, SwapGrid, Threads
 
 
 @dataclass(frozen=True)
@@ -51,12 +52,19 @@ class Schedule:
         """Approximate float32 functions."""
         return self.then(FastMath())
 
+    def place(self, tile: str, where: str) -> Schedule:
+        """Keep ``tile`` in ``"shared"`` memory or in a ``"fragment"``."""
+        return self.then(Place(tile, where))
+
     def apply(self, program: Program, target: Target) -> Program:
-        """The scheduled program; the same object when there is no step.
+        """The scheduled program; the same object when there is no step and no open tile.
+
+        Open tiles that no step places go where their use suggests, before the first step.
 
         Raises:
             ScheduleError: a step that the program or target cannot take, with its handle and line.
         """
+        program = place_open(program, self._placed())
         for step in self.primitives:
             step.check(program, target)
             rewritten = step.apply(program, target)
@@ -92,11 +100,23 @@ class Schedule:
         """
         return Schedule(text.from_json(source))
 
-    def describe(self) -> str:
-        """One line a step: its number, and the step as it is written."""
-        if not self.primitives:
-            return "no steps: the program as written"
-        return "\n".join(f"{number}. {written(step)}" for number, step in enumerate(self.primitives, 1))
+    def describe(self, program: Program | None = None) -> str:
+        """One line a step: its number, the step as it is written, and what it does.
+
+        With a program, also where each of its open tiles goes by default, and why.
+
+        Raises:
+            CannotPlace: an open tile whose place its uses do not tell.
+        """
+        lines = [f"{n}. {written(step)}: {described(step)}" for n, step in enumerate(self.primitives, 1)]
+        lines = lines or ["no steps: the program as written"]
+        if program is not None:
+            lines.extend(f"by default, {placement}" for placement in default_placements(program, self._placed()))
+        return "\n".join(lines)
+
+    def _placed(self) -> frozenset[str]:
+        """The tiles that steps place."""
+        return frozenset(step.tile for step in self.primitives if isinstance(step, Place))
 
     def __str__(self) -> str:
         return "Schedule()" + "".join(f".{written(step)}" for step in self.primitives)
