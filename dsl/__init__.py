@@ -13,6 +13,7 @@ from .annotations import typed as typed
 from .build import translate_build_errors as translate_build_errors
 from .capture import captured_state as captured_state
 from .checks import check_program as check_program
+from .dtypes import bits as bits
 from .dtypes import dtype_name as dtype_name
 from .errors import DslError as DslError
 from .errors import TilewrightWarning as TilewrightWarning
@@ -65,6 +66,7 @@ __all__ = [
     "Target",
     "TensorParam",
     "TilewrightWarning",
+    "bits",
     "buffers",
     "captured_state",
     "captured_values",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .errors import ScheduleNotApplied
-from .primitive import Lowered, Primitive, written
+from .primitive import Layout, Lowered, Primitive, written
 
 _BINARY: Mapping[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -78,3 +78,14 @@ def allocated(cuda: str, tile: str) -> str:
     if re.search(rf"void\* {name} = \(\(void\*\)\(\(char\*\)buf_dyn_shmem|__shared__ [^;]*\b{name}\[", cuda):
         return "shared"
     return "fragment" if re.search(rf"^\s*\w+ {name}\[\d+\];", cuda, re.M) else ""
+
+
+def layout_of(artifact: Lowered, tile: str) -> Layout | None:
+    """The layout that a tile got, or None."""
+    return next((layout for layout in artifact.layouts if layout.tile == tile), None)
+
+
+def at(layout: Layout, text: str, *indices: int) -> int:
+    """A layout's ``index`` or ``thread`` for the element at the last ``indices``, in the first slot."""
+    slots = (0,) * (len(layout.variables) - len(indices))
+    return evaluated(text, dict(zip(layout.variables, (*slots, *indices), strict=True)))

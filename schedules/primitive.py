@@ -32,13 +32,61 @@ class Launch(Protocol):
     def block(self) -> Sequence[Size]:
         """Threads along x, y, z."""
 
+    @property
+    def cluster(self) -> tuple[int, int, int] | None:
+        """Blocks of a cluster along x, y, z."""
+
+
+class Argument(Protocol):
+    """A parameter of the program."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def dtype(self) -> str:
+        """Its element type."""
+
 
 class Plan(Protocol):
-    """The launches of an artifact."""
+    """The parameters and launches of an artifact."""
+
+    @property
+    def arguments(self) -> Sequence[Argument]:
+        """In order."""
 
     @property
     def launches(self) -> Sequence[Launch]:
         """In order."""
+
+
+class Layout(Protocol):
+    """Where the elements of a tile are, as texts over ``variables``."""
+
+    @property
+    def tile(self) -> str:
+        """The tile's name."""
+
+    @property
+    def dtype(self) -> str:
+        """Its element type."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its extents, pipeline slots in front."""
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """One a dimension."""
+
+    @property
+    def index(self) -> str:
+        """Offset of an element."""
+
+    @property
+    def thread(self) -> str:
+        """The thread that holds it, empty in shared memory."""
 
 
 class Lowered(Protocol):
@@ -59,6 +107,10 @@ class Lowered(Protocol):
     @property
     def plan(self) -> Plan:
         """The launch plan."""
+
+    @property
+    def layouts(self) -> Sequence[Layout]:
+        """Of the tiles that have one."""
 
     @property
     def program_text(self) -> str:

@@ -11,7 +11,23 @@ from . import text
 from .errors import IllegalStep, ScheduleNotApplied
 from .placement import default_placements, place_open
 from .primitive import Lowered, Primitive, described, written
-from .primitives import FastMath, MinBlocks, Pipeline, Place, Rasterize, SwapGrid, Threads
+from .primitives import (
+    CacheHint,
+    Cluster,
+    CopyEngine,
+    FastMath,
+    MinBlocks,
+    NoAlias,
+    Pad,
+    Partition,
+    Pipeline,
+    Place,
+    Rasterize,
+    SwapGrid,
+    Swizzle,
+    Threads,
+    Vectorize,
+)
 
 
 @dataclass(frozen=True)
@@ -55,6 +71,38 @@ class Schedule:
     def place(self, tile: str, where: str) -> Schedule:
         """Keep ``tile`` in ``"shared"`` memory or in a ``"fragment"``."""
         return self.then(Place(tile, where))
+
+    def copy_engine(self, copy: str, engine: str) -> Schedule:
+        """Move a tile by ``"tma"``, ``"cp_async"`` or ``"sync"``."""
+        return self.then(CopyEngine(copy, engine))
+
+    def cache_hint(self, copy: str, policy: str) -> Schedule:
+        """Let L2 evict what ``copy`` loads ``"first"``, ``"last"`` or as ``"normal"``."""
+        return self.then(CacheHint(copy, policy))
+
+    def swizzle(self, tile: str, width: int = 128) -> Schedule:
+        """Spread the rows of a shared tile over the banks."""
+        return self.then(Swizzle(tile, width))
+
+    def pad(self, tile: str, elements: int) -> Schedule:
+        """Leave unused elements behind every row of a shared tile."""
+        return self.then(Pad(tile, elements))
+
+    def partition(self, gemm: str, policy: str) -> Schedule:
+        """Divide a product among warps: ``"square"``, ``"full_row"`` or ``"full_col"``."""
+        return self.then(Partition(gemm, policy))
+
+    def vectorize(self, handle: str, width: int) -> Schedule:
+        """Let a thread take ``width`` elements of a parallel loop or a copy at a time."""
+        return self.then(Vectorize(handle, width))
+
+    def cluster(self, x: int, y: int = 1, z: int = 1, multicast: bool = False) -> Schedule:
+        """Launch blocks in clusters."""
+        return self.then(Cluster(x, y, z, multicast))
+
+    def no_alias(self, tensor: str, promised: bool = True) -> Schedule:
+        """Promise that no other tensor overlaps ``tensor``, or take the promise back."""
+        return self.then(NoAlias(tensor, promised))
 
     def apply(self, program: Program, target: Target) -> Program:
         """The scheduled program; the same object when there is no step and no open tile.

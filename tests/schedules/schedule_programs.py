@@ -67,6 +67,17 @@ def layer_norm(m=64, n=256, tm=16, dtype="float16"):
     return layer_norm
 
 
+@kernel
+def scale(m=16, n=128, dtype="float16"):
+    @T.prim_func
+    def scale(X: T.Tensor((m, n), dtype), Y: T.Tensor((m, n), dtype)):
+        with T.Kernel(1) as _:
+            for i, j in T.Parallel(m, n):
+                Y[i, j] = X[i, j] * 2
+
+    return scale
+
+
 TORCH = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
 
 
