@@ -56,13 +56,14 @@ class LayoutRecorder:
         for buffer, layout in node.annotations["layout_map"].items():
             name = _text(buffer.name)
             shape = [getattr(extent, "value", None) for extent in layout.get_input_shape()]
-            if name in self._found or not all(isinstance(extent, int) for extent in shape):
+            extents = tuple(extent for extent in shape if isinstance(extent, int))
+            if name in self._found or len(extents) < len(shape):
                 continue
             scope = _text(buffer.scope())
             thread = _text(layout.thread) if scope == "local.fragment" else ""
             names = tuple(_text(variable) for variable in layout.get_forward_vars())
             index = _text(layout.get_linearized_forward_index())
-            dtype, extents = _text(dtype_name(buffer.dtype)), tuple(map(int, shape))
+            dtype = _text(dtype_name(buffer.dtype))
             self._found[name] = TileLayout(name, scope, dtype, extents, names, index, thread)
 
 
