@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import buffers as buffers
 from . import errors as errors
 from . import language as language
 from . import rewrite as rewrite
@@ -12,6 +13,7 @@ from .annotations import typed as typed
 from .build import translate_build_errors as translate_build_errors
 from .capture import captured_state as captured_state
 from .checks import check_program as check_program
+from .dtypes import bits as bits
 from .dtypes import dtype_name as dtype_name
 from .errors import DslError as DslError
 from .errors import TilewrightWarning as TilewrightWarning
@@ -19,6 +21,8 @@ from .hints import resolve_annotations as resolve_annotations
 from .kernel import KernelFactory as KernelFactory
 from .kernel import kernel as kernel
 from .lint import lint_function as lint_function
+from .operations import COPIES as COPIES
+from .operations import GEMMS as GEMMS
 from .operations import Gemm as Gemm
 from .operations import Operation as Operation
 from .operations import Region as Region
@@ -36,12 +40,16 @@ from .spans import place as place
 from .spans import stamp as stamp
 from .spans import stmt_span as stmt_span
 from .target import Target as Target
+from .tiles import OPEN_SCOPE as OPEN_SCOPE
 from .tree import BufferInfo as BufferInfo
 from .tree import Entry as Entry
 from .tree import Grid as Grid
 from .tree import Loop as Loop
 
 __all__ = [
+    "COPIES",
+    "GEMMS",
+    "OPEN_SCOPE",
     "BufferInfo",
     "DslError",
     "Entry",
@@ -58,6 +66,8 @@ __all__ = [
     "Target",
     "TensorParam",
     "TilewrightWarning",
+    "bits",
+    "buffers",
     "captured_state",
     "captured_values",
     "check_program",

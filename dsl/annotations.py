@@ -92,6 +92,7 @@ BLOCK: Mapping[str, Converter] = {
     "tl.launch_threads": _integers(3, low=1),
     "cluster_dims": _integers(3, low=1),
     "layout_map": _object,
+    "tl.non_restrict_params": _object,
     "l2_hit_ratio_map": _object,
     "barrier_init": _object,
     "tl.ws_schedule": _object,

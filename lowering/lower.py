@@ -100,6 +100,7 @@ def build(program: Program, schedule: Schedule, target: Target, options: Options
             *fallback_remarks(lowered.cuda, target),
             *resource_remarks(resources),
         ),
+        layouts=lowered.layouts,
     )
     schedule.verify(artifact, program)
     return artifact

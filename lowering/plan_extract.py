@@ -352,6 +352,7 @@ def _im2col_map(args: Sequence[Any], walk: _Walk) -> None:
     )
     lower, upper, rest = rest[3 * rank : 4 * rank - 2], rest[4 * rank - 2 : 5 * rank - 4], rest[5 * rank - 4 :]
     pixels, channels = (expression_of(e, walk.names) for e in rest[:2])
+    interleave, swizzle, promotion, fill = (int(e) for e in rest[2:6])
     walk.maps[desc] = TensorMapParameter(
         str(desc.name),
         _pointer(pointer, walk),
@@ -360,7 +361,10 @@ def _im2col_map(args: Sequence[Any], walk: _Walk) -> None:
         strides[1:],
         (channels, pixels),
         steps,
-        *(int(e) for e in rest[2:6]),
+        interleave,
+        swizzle,
+        promotion,
+        fill,
         lower_corner=tuple(int(e) for e in lower),
         upper_corner=tuple(int(e) for e in upper),
     )

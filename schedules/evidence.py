@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .errors import ScheduleNotApplied
-from .primitive import Lowered, Primitive, written
+from .primitive import Layout, Lowered, Primitive, written
 
 _BINARY: Mapping[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -70,3 +70,22 @@ def block_threads(artifact: Lowered) -> tuple[int, ...]:
         sizes: list[Any] = [size.evaluate() for size in launch.block if not size.variables]
         counts.append(sizes[0] * sizes[1] * sizes[2] if len(sizes) == 3 else -1)
     return tuple(counts)
+
+
+def allocated(cuda: str, tile: str) -> str:
+    """Where the kernel keeps a tile: ``shared``, ``fragment`` (an array of each thread), or nothing when not there."""
+    name = re.escape(tile)
+    if re.search(rf"void\* {name} = \(\(void\*\)\(\(char\*\)buf_dyn_shmem|__shared__ [^;]*\b{name}\[", cuda):
+        return "shared"
+    return "fragment" if re.search(rf"^\s*\w+ {name}\[\d+\];", cuda, re.M) else ""
+
+
+def layout_of(artifact: Lowered, tile: str) -> Layout | None:
+    """The layout that a tile got, or None."""
+    return next((layout for layout in artifact.layouts if layout.tile == tile), None)
+
+
+def at(layout: Layout, text: str, *indices: int) -> int:
+    """A layout's ``index`` or ``thread`` for the element at the last ``indices``, in the first slot."""
+    slots = (0,) * (len(layout.variables) - len(indices))
+    return evaluated(text, dict(zip(layout.variables, (*slots, *indices), strict=True)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.dsl import Program
+from tilewright.dsl import Operation, Program
 from tilewright.dsl.errors import AmbiguousLabel, UnknownLabel
 from tilewright.dsl.tree import Entry
 
@@ -38,6 +38,47 @@ def grid(step: Primitive, program: Program) -> Entry:
             remedy="split the program, one launch each",
         )
     return grids[0]
+
+
+def operation(step: Primitive, program: Program, label: str, *names: str) -> tuple[Entry, Operation]:
+    """The outline's tile operation of this name, of the kinds ``names``.
+
+    Raises:
+        UnknownHandle: as ``find``.
+        IllegalStep: it is another kind of operation.
+    """
+    entry = find(step, program, label, "op")
+    detail = entry.detail
+    if not isinstance(detail, Operation) or detail.name not in names:
+        raise IllegalStep(
+            f"{written(step)}: {entry.label!r} is no {' or '.join(names)}",
+            span=entry.span,
+            remedy=_candidates(program, names),
+        )
+    return entry, detail
+
+
+def tile(step: Primitive, program: Program, label: str, *scopes: str) -> Entry:
+    """The outline's buffer of this name, in one of these scopes.
+
+    Raises:
+        UnknownHandle: as ``find``.
+        IllegalStep: it lives elsewhere.
+    """
+    entry = find(step, program, label, "buffer")
+    scope = str(entry.node.scope())
+    if scope not in scopes:
+        raise IllegalStep(
+            f"{written(step)}: {entry.label!r} is in {scope}, this step is for tiles in {' or '.join(scopes)}",
+            span=entry.span,
+            remedy="place() moves a tile",
+        )
+    return entry
+
+
+def _candidates(program: Program, names: tuple[str, ...]) -> str:
+    found = [e.label for e in program.outline().ops if isinstance(e.detail, Operation) and e.detail.name in names]
+    return f"use {' or '.join(map(repr, found[:6]))}" if found else f"{program.name} has none"
 
 
 def whole_number(step: Primitive, option: str, value: object, low: int, high: int) -> None:

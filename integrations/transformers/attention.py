@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from transformers import AttentionInterface, AttentionMaskInterface
@@ -53,7 +53,7 @@ def attention_forward(
     """
     _refuse(dropout, attention_mask, keywords)
     q, k, v = (tensor.transpose(1, 2) for tensor in (query, key, value))
-    options = {
+    options: dict[str, Any] = {
         "causal": module.is_causal if is_causal is None else is_causal,
         "window": sliding_window,
         "softcap": softcap or 0.0,
@@ -64,7 +64,7 @@ def attention_forward(
         return _packed(q, k, v, keywords, options), None
     if attention_mask is not None:
         return _padded(q, k, v, attention_mask, options), None
-    return ops.attention(q, k, v, **options), None
+    return cast(torch.Tensor, ops.attention(q, k, v, **options)), None
 
 
 def _refuse(dropout: float, mask: torch.Tensor | None, keywords: dict[str, Any]) -> None:
@@ -86,7 +86,7 @@ def _packed(
 ) -> torch.Tensor:
     lengths = [keywords[name].to(torch.int32) for name in ("cu_seq_lens_q", "cu_seq_lens_k")]
     most = [int(keywords[name]) for name in ("max_length_q", "max_length_k")]
-    out: torch.Tensor = ops.attention_varlen(*(x.flatten(0, 1) for x in (q, k, v)), *lengths, *most, **options)
+    out: torch.Tensor = ops.attention_varlen(*(x.flatten(0, 1) for x in (q, k, v)), *lengths, *most, **options)  # type: ignore[attr-defined]
     return out.view(*q.shape[:-1], v.shape[-1])
 
 
@@ -98,6 +98,6 @@ def _padded(
     queries = keys[:, -q.shape[1] :]
     ends = [torch.nn.functional.pad(each.sum(1).cumsum(0), (1, 0)).to(torch.int32) for each in (queries, keys)]
     packed = [x[rows] for x, rows in ((q, queries), (k, keys), (v, keys))]
-    out = ops.attention_varlen(*packed, *ends, q.shape[1], k.shape[1], **options)
+    out: torch.Tensor = ops.attention_varlen(*packed, *ends, q.shape[1], k.shape[1], **options)  # type: ignore[attr-defined]
     whole = out.new_zeros((*q.shape[:-1], v.shape[-1]))
     return whole.index_put((queries,), out)

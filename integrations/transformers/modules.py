@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -16,8 +16,7 @@ _SILU = ("SiLUActivation", "SiLU")
 
 def norm_forward(module: Any, hidden_states: torch.Tensor) -> torch.Tensor:
     """RMS norm of (..., N) with the module's weight and epsilon."""
-    result: torch.Tensor = ops.rms_norm(hidden_states, module.weight, epsilon(module))
-    return result
+    return cast(torch.Tensor, ops.rms_norm(hidden_states, module.weight, vars(module)[_epsilon_name(module)]))
 
 
 def swiglu_forward(module: Any, x: torch.Tensor) -> torch.Tensor:
@@ -39,21 +38,21 @@ def linear_forward(module: Any, input: torch.Tensor) -> torch.Tensor:
     return result
 
 
-def epsilon(module: Any) -> float | None:
-    """The epsilon of a norm under the names that models give it."""
-    return next((float(vars(module)[name]) for name in _EPSILONS if name in vars(module)), None)
+def _epsilon_name(module: Any) -> str:
+    """Under which of the usual names a norm has its epsilon; empty for none."""
+    return next((name for name in _EPSILONS if name in vars(module)), "")
 
 
 def is_rms_norm(module: nn.Module) -> bool:
     """Whether a module computes x / sqrt(mean(x^2) + eps) * weight: tried on a few numbers, for Gemma adds 1 to it."""
-    weight, eps = module._parameters.get("weight"), epsilon(module)
-    if "RMSNorm" not in type(module).__name__ or weight is None or weight.dim() != 1 or eps is None:
+    weight, name = module._parameters.get("weight"), _epsilon_name(module)
+    if "RMSNorm" not in type(module).__name__ or weight is None or weight.dim() != 1 or not name:
         return False
     if weight.device.type == "meta":
         return False
     x = torch.linspace(-2, 3, 2 * weight.numel(), device=weight.device).view(2, -1).to(weight.dtype)
     with torch.no_grad():
-        ours = nn.functional.rms_norm(x.double(), weight.shape, weight.double(), eps)
+        ours = nn.functional.rms_norm(x.double(), weight.shape, weight.double(), vars(module)[name])
         return torch.allclose(module(x).double(), ours, rtol=2e-2, atol=2e-2)
 
 

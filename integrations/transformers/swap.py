@@ -6,6 +6,7 @@ import types
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from torch import nn
@@ -63,7 +64,7 @@ def swap(
         if found is not None:
             kind, forward = found
             module.forward = types.MethodType(forward, module)
-            restores.append(lambda module=module: vars(module).pop("forward", None))  # type: ignore[misc]
+            restores.append(partial(delattr, module, "forward"))
             counts[kind] += 1
     if rope:
         restores.extend(patch_rope(model, counts))
@@ -104,4 +105,4 @@ def _set_loss(model: Any) -> Callable[[], object]:
         )
     before = vars(model).get("_loss_function")
     model.loss_function = causal_lm_loss
-    return lambda: vars(model).pop("_loss_function") if before is None else setattr(model, "_loss_function", before)
+    return lambda: delattr(model, "_loss_function") if before is None else setattr(model, "_loss_function", before)

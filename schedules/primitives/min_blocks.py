@@ -26,6 +26,7 @@ class MinBlocks:
     n: int
 
     name: ClassVar[str] = "min_blocks"
+    words: ClassVar[str] = "leave registers for {n} blocks a multiprocessor"
 
     def check(self, program: Program, target: Target) -> None:
         """``n`` is a count of blocks that a multiprocessor can hold."""

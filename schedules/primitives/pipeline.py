@@ -37,6 +37,7 @@ class Pipeline:
     depth: int
 
     name: ClassVar[str] = "pipeline"
+    words: ClassVar[str] = "keep {depth} slots of what {loop} loads, {depth} - 1 iterations ahead"
 
     def check(self, program: Program, target: Target) -> None:
         """``loop`` is one serial loop that copies something."""

@@ -34,6 +34,7 @@ class Rasterize:
     order: str = "row"
 
     name: ClassVar[str] = "rasterize"
+    words: ClassVar[str] = "visit tiles in panels of {panel}, by {order}"
 
     def check(self, program: Program, target: Target) -> None:
         """The grid has two axes at least."""

@@ -31,6 +31,7 @@ class SwapGrid:
     """
 
     name: ClassVar[str] = "swap_grid"
+    words: ClassVar[str] = "exchange the first two grid axes"
 
     def check(self, program: Program, target: Target) -> None:
         """The grid has two axes at least."""

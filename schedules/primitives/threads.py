@@ -32,6 +32,7 @@ class Threads:
     n: int
 
     name: ClassVar[str] = "threads"
+    words: ClassVar[str] = "launch {n} threads a block"
 
     def check(self, program: Program, target: Target) -> None:
         """``n`` is a multiple of the warp size that the target can launch."""
