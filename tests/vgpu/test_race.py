@@ -178,6 +178,8 @@ def test_flags_between_blocks(launch_body, body, mode, threads):
         (FENCES, "membar.gl;", ""),
         (FENCES, "membar.gl;", "membar.cta;"),
         (FENCES, "fence.acq_rel.gpu;", ""),
+        (FENCES, "membar.gl;", "fence.acquire.gpu;"),
+        (FENCES, "fence.acq_rel.gpu;", "fence.release.gpu;"),
         (COUNTER, "fence.acq_rel.gpu;", ""),
         (COUNTER, "fence.sc.gpu;", ""),
         (RELEASE, "st.release.gpu.global", "st.global"),
@@ -187,6 +189,20 @@ def test_weakened_flags(launch_body, body, old, new):
     assert old in body
     report = run(launch_body, body.replace(old, new), block=32, grid=2)
     assert races(report), str(report)
+
+
+@pytest.mark.parametrize(("body", "wide"), [(FENCES, "membar.gl;"), (COUNTER, "fence.acq_rel.gpu;")])
+@pytest.mark.parametrize(
+    "fences", ["fence.sc.sys; membar.cta;", "membar.cta; fence.release.gpu; fence.acq_rel.cluster;"]
+)
+def test_a_narrower_fence_takes_nothing_from_a_wider_one(launch_body, body, wide, fences):
+    report = run(launch_body, body.replace(wide, fences, 1), block=1, grid=2)
+    assert report.ok, str(report)
+
+
+def test_a_narrower_fence_behind_a_write_does_not_release_it_further(launch_body):
+    body = FENCES.replace("st.global.u32 [%a0], 7;", "membar.sys; st.global.u32 [%a0], 7;")
+    assert races(run(launch_body, body.replace("membar.gl", "membar.cta"), block=1, grid=2))
 
 
 def test_blocks_share_nothing_else(launch_body):

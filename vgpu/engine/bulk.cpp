@@ -108,7 +108,6 @@ Step tensor_load(Warp& w, const Instr& i, Mask m) {
       if (!shared_at(w, i, lane, to, footprint(tile.map), kTileAlign)) return Step::fault;
       if (!mbarrier_check(w, i, lane, signal)) return Step::fault;
       if (w.block->observer) {
-        observe_signal(w, i, lane, signal);
         if (window == all.windows.front()) observe_transfer_source(w, i, lane, pieces_of(tile), signal);
         for_tile_pieces(tile.map, to, [&](uint32_t at, uint32_t bytes) { observe_transfer(w, i, lane, at, bytes, signal); });
       }
@@ -171,13 +170,22 @@ void check_source(Warp& w, const Instr& i, int lane, uint32_t source, uint32_t b
   }
 }
 
-// Runs `land` for each lane now, or when its group is waited for.
-void enqueue(Warp& w, Mask lane, std::function<void()> land) {
+// A store takes `bytes` from shared memory by `take` and writes them by `put`: now, or as late as waits allow. A wait
+// for the reads alone leaves the writes outstanding, to the end of the block where nobody waits for them.
+template <class Take, class Put>
+void enqueue(Warp& w, Mask lane, uint32_t bytes, Take take, Put put) {
+  auto data = std::make_shared<std::vector<uint8_t>>();
+  const auto read = [data, bytes, take](Mask) {
+    data->resize(bytes);
+    take(data->data());
+  };
+  const auto land = [data, put](Mask) { put(data->data()); };
   if (w.launch().lazy()) {
-    w.bulk.add(lane, [land = std::move(land)](Mask) { land(); });
+    w.bulk.add(lane, read, land);
     return;
   }
-  land();
+  read(lane);
+  land(lane);
   w.bulk.add(lane, {});
 }
 
@@ -198,11 +206,12 @@ Step tensor_store(Warp& w, const Instr& i, Mask m) {
       for_tile_pieces(tile.map, source, [&](uint32_t at, uint32_t bytes) { observe_bulk_source(w, i, lane, at, bytes); });
       observe_bulk_target(w, i, lane, pieces_of(tile), reduction != 0);
     }
-    enqueue(w, 1u << lane, [block = w.block, tile, source, reduction] {
-      std::vector<uint8_t> packed(tile.map.tile_bytes());
-      unswizzle_tile(tile.map, block->smem.data(), source & kSharedOffset, packed.data());
-      store_tile(tile, packed.data(), reduction);
-    });
+    enqueue(
+        w, 1u << lane, tile.map.tile_bytes(),
+        [block = w.block, tile, source](uint8_t* packed) {
+          unswizzle_tile(tile.map, block->smem.data(), source & kSharedOffset, packed);
+        },
+        [tile, reduction](const uint8_t* packed) { store_tile(tile, packed, reduction); });
   }
   return Step::next;
 }
@@ -240,7 +249,6 @@ Step bulk_load(Warp& w, const Instr& i, Mask m) {
       const uint32_t signal = multicast ? (barrier & kSharedOffset) | window : barrier;
       if (!shared_at(w, i, lane, to, bytes, kBulkAlign) || !mbarrier_check(w, i, lane, signal)) return Step::fault;
       if (w.block->observer) {
-        observe_signal(w, i, lane, signal);
         observe_transfer_source(w, i, lane, {{source, bytes}}, signal);
         observe_transfer(w, i, lane, to, bytes, signal);
       }
@@ -273,13 +281,15 @@ Step bulk_store(Warp& w, const Instr& i, Mask m) {
       observe_bulk_source(w, i, lane, from & kSharedOffset, bytes);
       observe_bulk_target(w, i, lane, {{target, bytes}}, reduction != 0);
     }
-    enqueue(w, 1u << lane, [target, source, bytes, reduction, type] {
-      if (reduction == 0) {
-        std::memcpy(target, source, bytes);
-      } else {
-        reduce_into(static_cast<Reduction>(reduction - 1), type, target, source, bytes / reduction_bytes(type));
-      }
-    });
+    enqueue(
+        w, 1u << lane, bytes, [source, bytes](uint8_t* data) { std::memcpy(data, source, bytes); },
+        [target, bytes, reduction, type](const uint8_t* data) {
+          if (reduction == 0) {
+            std::memcpy(target, data, bytes);
+          } else {
+            reduce_into(static_cast<Reduction>(reduction - 1), type, target, data, bytes / reduction_bytes(type));
+          }
+        });
   }
   return Step::next;
 }
@@ -295,9 +305,10 @@ Step commit(Warp& w, const Instr&, Mask m) {
   return Step::next;
 }
 
-// imm: only the sources must have been read, groups that may stay in flight. Lazy stores land here in both forms.
+// imm: only the sources must have been read, groups that may stay in flight.
 Step wait_group(Warp& w, const Instr& i, Mask m) {
-  w.bulk.wait(m, static_cast<uint32_t>(i.imm[1]));
+  if (i.imm[0] && w.launch().lazy()) w.bulk.wait_read(m, static_cast<uint32_t>(i.imm[1]));
+  else w.bulk.wait(m, static_cast<uint32_t>(i.imm[1]));
   if (w.block->observer) {
     observe_wait(w, Actor::bulk_read, static_cast<uint32_t>(i.imm[1]));
     if (!i.imm[0]) observe_wait(w, Actor::bulk_write, static_cast<uint32_t>(i.imm[1]));

@@ -213,16 +213,9 @@ Step op_assert(Warp& w, const Instr& i, Mask m) {
 
 // Generic writes before this are seen by the async proxy. Threads fence for the writes that earlier barriers ordered
 // before them, so the whole block counts as fenced.
-// imm: only for shared memory of the own block.
-Step op_fence_proxy(Warp& w, const Instr& i, Mask) {
-  observe_proxy_fence(w, i.imm[0] != 0);
+Step op_fence_proxy(Warp& w, const Instr&, Mask) {
+  observe_proxy_fence(w);
   for (uint8_t& s : w.block->shadow) s &= static_cast<uint8_t>(~kDirty);
-  return Step::next;
-}
-
-Step op_fence_mbarrier_init(Warp& w, const Instr& i, Mask) {
-  observe_mbarrier_fence(w);
-  observe_fence(w, i);
   return Step::next;
 }
 
@@ -245,7 +238,6 @@ void register_control(Registry& r) {
   r.add("call.assert", op_assert);
   r.add("fence", op_fence);
   r.add("fence.proxy.async", op_fence_proxy);
-  r.add("fence.mbarrier_init", op_fence_mbarrier_init);
 }
 
 }  // namespace tilewright::vgpu

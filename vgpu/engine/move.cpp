@@ -58,20 +58,27 @@ Step cvta(Warp& w, const Instr& i, Mask m) {
   return Step::next;
 }
 
+// imm: window, only the memory of the own block.
 Step isspacep(Warp& w, const Instr& i, Mask m) {
   const uint64_t* a = w.r64(i.ops[1]);
+  const auto own = [&](uint64_t address) {
+    return !i.imm[1] || shared_owner(*w.block, static_cast<uint32_t>(address)) == w.block;
+  };
   Mask r = 0;
-  each_lane(m, [&](int l) { r |= (window_of(a[l]) == static_cast<Window>(i.imm[0]) ? 1u : 0u) << l; });
+  each_lane(m, [&](int l) {
+    r |= (window_of(a[l]) == static_cast<Window>(i.imm[0]) && own(a[l]) ? 1u : 0u) << l;
+  });
   w.set_pred(i.ops[0], r, m);
   return Step::next;
 }
 
+// imm: the bit of the 64-bit clock that is the lowest of the result.
 template <class T>
 Step clock(Warp& w, const Instr& i, Mask m) {
   T* d = slot<T>(w, i.ops[0]);
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   const auto ns = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
-  each_lane(m, [&](int l) { d[l] = static_cast<T>(ns); });
+  each_lane(m, [&](int l) { d[l] = static_cast<T>(ns >> i.imm[0]); });
   return Step::next;
 }
 

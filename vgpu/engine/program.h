@@ -32,6 +32,8 @@ constexpr uint8_t kUnfenced = 8;        // wgmma on registers that may be writte
 // Operand 0 is put together from the others. Compilers pack parts that nothing uses: it counts as undefined only where
 // all parts are.
 constexpr uint8_t kPacks = 16;
+// The same of prmt: bytes of operands 1 and 2, which the encoder makes alike where the selector takes bytes of one alone.
+constexpr uint8_t kPermutes = 32;
 
 struct RawInstr {
   uint32_t handler;

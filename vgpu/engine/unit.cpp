@@ -203,6 +203,7 @@ Outcome Unit::finish() {
                    "the last warp left with a copy into shared memory in flight, whose mbarrier nothing waited for");
     while (!b->in_flight.empty()) land_one(*b);
     mbarrier_exit_check(*b);
+    for (Warp& w : b->warps) w.bulk.land_read();
     for (Warp& w : b->warps)
       if (w.cp_async.lanes_in_flight() | w.bulk.lanes_in_flight() | w.wgmma.lanes_in_flight()) unfinished(*b, w);
   }

@@ -106,6 +106,8 @@ Taint before(Warp& w, const Program& p, const Instr& i, size_t pc, Mask all, Mas
   } else if (p.flags[pc] & kPacks) {
     t.sources = kFull;
     for (uint32_t k = 1; k < i.op_count; ++k) t.sources &= operand_taint(w, i, info, k);
+  } else if (p.flags[pc] & kPermutes) {
+    t.sources = (operand_taint(w, i, info, 1) & operand_taint(w, i, info, 2)) | operand_taint(w, i, info, 3);
   } else if (!(p.flags[pc] & kReadsUndefined)) {
     for (uint32_t k = 0; k < i.op_count; ++k)
       if ((info[k] >> 3) & kRead) t.sources |= operand_taint(w, i, info, k);

@@ -74,6 +74,8 @@ def _selected(text: str) -> str:
 def shape_of(operands: list[str]) -> tuple[str, ...]:
     """The shape of every operand: ``s`` scalar, ``m`` memory, ``v4`` vector, ``t2`` tensor map, ``c`` clock.
 
+    A clock is ``ch`` for its upper half, ``c64`` for all 64 bits.
+
     A scalar may be ``s|`` (a pair), ``s-`` (negated), ``s.b0`` (with a selector of the video instructions).
     """
     out = []
@@ -85,7 +87,7 @@ def shape_of(operands: list[str]) -> tuple[str, ...]:
         elif first == "{":
             out.append(f"v{text.count(',') + 1}")
         elif text.startswith(("%clock", "%globaltimer")):
-            out.append("c")
+            out.append("ch" if text.endswith("_hi") else "c64" if text in ("%clock64", "%globaltimer") else "c")
         elif "|" in text:
             out.append("s|")
         elif "." in text or first == "-":

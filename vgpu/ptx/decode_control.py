@@ -80,7 +80,7 @@ def decode_fence(op: Opcode, shape: tuple[str, ...]) -> Plan:
         return Plan("nop", ())
     if op.flag("proxy"):
         return _proxy(op, shape)
-    fresh = op.flag("mbarrier_init")
+    op.flag("mbarrier_init")
     op.drop(
         "sc",
         "acq_rel",
@@ -91,7 +91,7 @@ def decode_fence(op: Opcode, shape: tuple[str, ...]) -> Plan:
     )
     op.drop(*_SCOPES)
     op.finish()
-    return Plan("fence.mbarrier_init" if fresh else "nop", ())
+    return Plan("nop", ())
 
 
 def _proxy(op: Opcode, shape: tuple[str, ...]) -> Plan:

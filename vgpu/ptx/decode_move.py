@@ -5,7 +5,12 @@ from __future__ import annotations
 from .plan import Opcode, Plan, decoder
 
 _TYPES = ("b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f16", "bf16", "f32", "f64", "f16x2", "bf16x2")
-_WINDOWS = {"global": 0, "const": 0, "shared": 1, "shared::cta": 1, "shared::cluster": 1, "local": 2, "param": 3}
+_WINDOWS = {
+    "global": 0, "const": 0, "shared": 1, "shared::cta": 1, "shared::cluster": 1, "local": 2, "param": 3,
+    "param::entry": 3,
+}  # fmt: skip
+# Clocks by the letters of their operand shape: bits of the register, and the bit of the 64-bit clock that comes first.
+_CLOCKS = {"c": (32, 0), "ch": (32, 32), "c64": (64, 0)}
 
 
 def _bits(t: str) -> int:
@@ -22,8 +27,11 @@ def decode_mov(op: Opcode, shape: tuple[str, ...]) -> Plan:
     bits = _bits(t)
     if len(shape) != 2:
         raise op.refuse(f"has {len(shape)} operands")
-    if shape[1] == "c":
-        return Plan(f"clock.{max(bits, 32)}", (f"w:{t}",), unread=1)
+    if shape[1] in _CLOCKS:
+        width, first = _CLOCKS[shape[1]]
+        if bits != width or t[0] == "f":
+            raise op.refuse(f"reads a clock of {width} bits")
+        return Plan(f"clock.{width}", (f"w:{t}",), (first,), unread=1)
     whole = 64 if bits == 64 else 32
     for at, name in ((1, "pack"), (0, "unpack")):
         if shape[at][0] == "v":
@@ -54,7 +62,7 @@ def decode_isspacep(op: Opcode, _shape: tuple[str, ...]) -> Plan:
     """Whether a generic address lies in a state space."""
     space = op.choose(_WINDOWS)
     op.finish()
-    return Plan("isspacep", ("w:pred", "r:u64"), (_WINDOWS[space],))
+    return Plan("isspacep", ("w:pred", "r:u64"), (_WINDOWS[space], int(space in ("shared", "shared::cta"))))
 
 
 @decoder("activemask")

@@ -278,12 +278,7 @@ class Encoder:
         if opcode in ("brx.idx", "brx.idx.uni"):
             self._switch(rest, guard, line)
             return
-        if "{" in rest or "[" in rest:
-            operands = [o.strip() for o in _OPERAND.findall(rest)]
-        else:
-            operands = [o.strip() for o in rest.split(",")] if rest else []
-        if "" in operands:
-            raise syntax_error("an operand is missing", line, f"{opcode} {rest}")
+        operands = _operands(opcode, rest, line)
         if ".param" in opcode:
             opcode = self._param_space(opcode, operands)
         compiled = self._compile(opcode, shape_of(operands), line)
@@ -327,6 +322,7 @@ class Encoder:
         encoders = [None if d == "label" else make_encoder(self.names, d) for d in plan.operands]
         flags = int(plan.reads_undefined) | (2 if plan.handler.startswith(_NEEDS_DEFINED) else 0)
         flags |= 4 if plan.handler.startswith("selp.") else 16 if plan.handler.startswith("mov.pack.") else 0
+        flags |= 32 if plan.handler == "prmt" else 0
         flags |= traits_of(opcode) << 8
         front = [(SINK64 if d.endswith("64") else SINK32) | 2 << 3 for d in plan.sinks]
         handler = _HANDLERS.get(plan.handler)
@@ -383,6 +379,30 @@ class Encoder:
         if any(s.size < size for s, size in zip(found, sizes, strict=True)):
             raise syntax_error(f"a variable is smaller than the parameter of {callee}", line, ", ".join(names))
         return [s.value for s in found]
+
+
+def _operands(opcode: str, rest: str, line: int) -> list[str]:
+    """The texts of the operands of a statement."""
+    if "{" in rest or "[" in rest:
+        operands = [o.strip() for o in _OPERAND.findall(rest)]
+    else:
+        operands = [o.strip() for o in rest.split(",")] if rest else []
+    if "" in operands:
+        raise syntax_error("an operand is missing", line, f"{opcode} {rest}")
+    if opcode.startswith("prmt.") and len(operands) == 4:
+        operands[1:3] = _permuted(opcode, *operands[1:])
+    return operands
+
+
+def _permuted(opcode: str, a: str, b: str, selector: str) -> tuple[str, str]:
+    """The sources of a ``prmt``; the one that lends no byte is the other one too, so that it need not be defined."""
+    if opcode.endswith((".rc8", ".ecl", ".ecr", ".rc16")):
+        return a, a
+    value = literal(selector, "b32") if opcode == "prmt.b32" else None
+    if value is None:
+        return a, b
+    picked = {value >> 4 * k & 4 for k in range(4)}
+    return (a, a) if picked == {0} else (b, b) if picked == {4} else (a, b)
 
 
 def _callees(module: Module, function: Function) -> list[Function]:
