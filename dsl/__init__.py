@@ -27,6 +27,8 @@ from .operations import Gemm as Gemm
 from .operations import Operation as Operation
 from .operations import Region as Region
 from .operations import gemm_of as gemm_of
+from .operations import is_call as is_call
+from .operations import operation_of as operation_of
 from .outline import Outline as Outline
 from .program import Program as Program
 from .program import ScalarParam as ScalarParam
@@ -74,12 +76,14 @@ __all__ = [
     "dtype_name",
     "errors",
     "gemm_of",
+    "is_call",
     "keep_func_span",
     "keep_span",
     "kernel",
     "language",
     "lint_function",
     "load_source",
+    "operation_of",
     "place",
     "resolve_annotations",
     "rewrite",

@@ -93,6 +93,8 @@ BLOCK: Mapping[str, Converter] = {
     "cluster_dims": _integers(3, low=1),
     "layout_map": _object,
     "tl.non_restrict_params": _object,
+    "tilewright.added": _word(),
+    "tilewright.panels": _word(),
     "l2_hit_ratio_map": _object,
     "barrier_init": _object,
     "tl.ws_schedule": _object,

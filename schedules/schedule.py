@@ -12,6 +12,7 @@ from .errors import IllegalStep, ScheduleNotApplied
 from .placement import default_placements, place_open
 from .primitive import Lowered, Primitive, described, written
 from .primitives import (
+    Alias,
     CacheHint,
     Cluster,
     CopyEngine,
@@ -20,9 +21,13 @@ from .primitives import (
     NoAlias,
     Pad,
     Partition,
+    Persistent,
     Pipeline,
     Place,
     Rasterize,
+    SplitK,
+    Stage,
+    StreamK,
     SwapGrid,
     Swizzle,
     Threads,
@@ -103,6 +108,26 @@ class Schedule:
     def no_alias(self, tensor: str, promised: bool = True) -> Schedule:
         """Promise that no other tensor overlaps ``tensor``, or take the promise back."""
         return self.then(NoAlias(tensor, promised))
+
+    def stage(self, handle: str, tensor: str = "", parts: int = 1) -> Schedule:
+        """Send a copy (in ``parts`` pieces), or what a parallel loop reads of ``tensor``, through a new shared tile."""
+        return self.then(Stage(handle, tensor, parts))
+
+    def alias(self, tile: str, other: str) -> Schedule:
+        """Keep ``other`` in the memory of ``tile``."""
+        return self.then(Alias(tile, other))
+
+    def persistent(self, blocks: int = 0) -> Schedule:
+        """Launch ``blocks`` blocks (0: one a multiprocessor) that take tiles in turn."""
+        return self.then(Persistent(blocks))
+
+    def split_k(self, loop: str, parts: int) -> Schedule:
+        """Let ``parts`` blocks share the iterations of ``loop``."""
+        return self.then(SplitK(loop, parts))
+
+    def stream_k(self, loop: str, blocks: int = 0) -> Schedule:
+        """Divide all iterations of ``loop`` over all tiles evenly among ``blocks`` (0: one a multiprocessor)."""
+        return self.then(StreamK(loop, blocks))
 
     def apply(self, program: Program, target: Target) -> Program:
         """The scheduled program; the same object when there is no step and no open tile.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .alias import Alias as Alias
 from .cache_hint import CacheHint as CacheHint
 from .cluster import Cluster as Cluster
 from .copy_engine import CopyEngine as CopyEngine
@@ -10,9 +11,13 @@ from .min_blocks import MinBlocks as MinBlocks
 from .no_alias import NoAlias as NoAlias
 from .pad import Pad as Pad
 from .partition import Partition as Partition
+from .persistent import Persistent as Persistent
 from .pipeline import Pipeline as Pipeline
 from .place import Place as Place
 from .rasterize import Rasterize as Rasterize
+from .split_k import SplitK as SplitK
+from .stage import Stage as Stage
+from .stream_k import StreamK as StreamK
 from .swap_grid import SwapGrid as SwapGrid
 from .swizzle import Swizzle as Swizzle
 from .threads import Threads as Threads
@@ -34,10 +39,16 @@ PRIMITIVES = (
     Partition,
     Swizzle,
     Vectorize,
+    Alias,
+    Persistent,
+    SplitK,
+    Stage,
+    StreamK,
 )
 
 __all__ = [
     "PRIMITIVES",
+    "Alias",
     "CacheHint",
     "Cluster",
     "CopyEngine",
@@ -46,9 +57,13 @@ __all__ = [
     "NoAlias",
     "Pad",
     "Partition",
+    "Persistent",
     "Pipeline",
     "Place",
     "Rasterize",
+    "SplitK",
+    "Stage",
+    "StreamK",
     "SwapGrid",
     "Swizzle",
     "Threads",

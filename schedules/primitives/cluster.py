@@ -73,10 +73,10 @@ class Cluster:
         return edit.annotate_block(program, grid(self, program).node, dims)
 
     def effect(self, artifact: Lowered) -> None:
-        """The plan launches with these clusters."""
-        for launch in artifact.plan.launches:
-            if launch.cluster != (self.x, self.y, self.z):
-                raise dropped(self, artifact, f"clusters {launch.cluster}")
+        """The first launch has these clusters."""
+        cluster = artifact.plan.launches[0].cluster
+        if cluster != (self.x, self.y, self.z):
+            raise dropped(self, artifact, f"clusters {cluster}")
 
     def locate(self, program: Program) -> SourceSpan | None:
         """The launch."""

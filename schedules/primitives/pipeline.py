@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tilewright.dsl import Program, Target
+from tilewright.dsl import COPIES, Operation, Program, Target
 from tilewright.dsl import rewrite as edit
 from tilewright.dsl.tree import Entry, Loop
 from tilewright.errors import SourceSpan
@@ -58,6 +58,14 @@ class Pipeline:
                 remedy="name the loop that holds the copies",
             )
 
+        twice = _filled_twice(entry)
+        if self.depth > 1 and twice:
+            raise IllegalStep(
+                f"{written(self)}: loop {self.loop!r} fills {twice} twice in an iteration, and a slot holds one tile",
+                span=entry.span,
+                remedy="give each copy a tile of its own",
+            )
+
     def apply(self, program: Program, target: Target) -> Program:
         """Annotate the loop with its depth."""
         return edit.annotate_loop(program, self._loop(program).node, {"num_stages": self.depth})
@@ -78,7 +86,8 @@ class Pipeline:
                 self,
                 artifact,
                 f"no slot index modulo {self.depth}, {len(waits)} cp.async waits, {max(barriers, default=0)} barriers",
-                "a loop nested in a pipelined loop, or a copy under a condition, cannot be pipelined",
+                "a loop with fewer iterations than slots, nested in a pipelined loop, or with its copies under a "
+                "condition, cannot be pipelined",
             )
 
     def locate(self, program: Program) -> SourceSpan | None:
@@ -87,3 +96,16 @@ class Pipeline:
 
     def _loop(self, program: Program) -> Entry:
         return find(self, program, self.loop, "loop")
+
+
+def _filled_twice(loop: Entry) -> str:
+    """The first tile that two copies of a loop's own statements fill, or nothing."""
+    seen: set[str] = set()
+    for child in loop.children:
+        operation = child.detail
+        if isinstance(operation, Operation) and operation.name in COPIES and operation.regions[0].scope == "global":
+            name = operation.regions[1].name
+            if name in seen:
+                return name
+            seen.add(name)
+    return ""
