@@ -22,7 +22,7 @@ from .validate import check_blocks, check_request, check_settings, directive, ex
 
 MODES = {"eager": 0, "lazy": 1, "skew": 2, "skew-reverse": 3, "lazy-reverse": 4, "random": 5}
 MAX_SHARED = {80: 166_912, 86: 101_376, 87: 166_912, 89: 101_376, 90: 232_448, 100: 232_448, 103: 232_448, 120: 101_376}
-# Multiprocessors, for %nsmid: A100, A10, AGX Orin, L40S, H100 SXM, B200, B300, GeForce RTX 5090 (from their data sheets).
+# Multiprocessors, for %nsmid: A100, A10, AGX Orin, L40S, H100 SXM, B200, B300, GeForce RTX 5090 (data sheets).
 PROCESSORS = {80: 108, 86: 72, 87: 16, 89: 142, 90: 132, 100: 148, 103: 148, 120: 170}
 CHECKS = {"race": 1, "banks": 2, "sectors": 4, "traffic": 8}
 _UNCHECKED = 16
