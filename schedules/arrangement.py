@@ -6,7 +6,7 @@ iteration ``i - s`` while those of stage 0 work on iteration ``i``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,8 +126,7 @@ def require_legal(step: Primitive, arrangement: Arrangement) -> None:
     Raises:
         IllegalStep: naming both statements, the tile, and the line of the second.
     """
-    loaded = {tile for statement in arrangement.statements for tile in statement.loads}
-    edges = dependences_of(arrangement.statements, lambda tile: UNBOUNDED if tile in loaded else 1)
+    edges = dependences_of(arrangement.statements, slots_of(arrangement.statements))
     stages = execution_stages(arrangement)
     order = {label: place for place, label in enumerate(arrangement.order)}
     wrong = broken(edges, order, stages)
@@ -140,6 +139,13 @@ def require_legal(step: Primitive, arrangement: Arrangement) -> None:
         values=_values(edge.tile, edge.first, edge.second, arrangement),
         remedy=f"put {edge.first.label!r} first, or give {edge.second.label!r} a later stage",
     )
+
+
+def slots_of(statements: Sequence[Statement]) -> Callable[[Tile], int]:
+    """How many versions a tile has: as many as needed where one load alone fills it, else one."""
+    writers = [tile for statement in statements for tile in statement.writes]
+    loaded = {tile for statement in statements for tile in statement.loads if writers.count(tile) == 1}
+    return lambda tile: UNBOUNDED if tile in loaded else 1
 
 
 def _values(tile: Tile | None, first: Statement, second: Statement, arrangement: Arrangement) -> dict[str, object]:

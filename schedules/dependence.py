@@ -83,8 +83,12 @@ class Dependence:
         if self.tile in self.first.writes and self.tile in self.second.reads:
             return f"{self.second.label!r} reads {name}, which {self.first.label!r} writes in {iteration} iteration"
         if self.tile in self.first.writes:
-            return f"{self.second.label!r} overwrites {name}, which {self.first.label!r} writes in {iteration} iteration"
-        return f"{self.second.label!r} overwrites {name}, which {self.first.label!r} still reads in {iteration} iteration"
+            return (
+                f"{self.second.label!r} overwrites {name}, which {self.first.label!r} writes in {iteration} iteration"
+            )
+        return (
+            f"{self.second.label!r} overwrites {name}, which {self.first.label!r} still reads in {iteration} iteration"
+        )
 
 
 def statements_of(loop: Entry) -> tuple[Statement, ...]:

@@ -1,4 +1,4 @@
-"""``order(loop, statements, stages)``: in which order the statements of a loop run, and on which iteration each works."""
+"""``order(loop, statements, stages)``: the order of a loop's statements, and the iteration each works on."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from typing import ClassVar
 from tilewright.dsl import Program, Target
 from tilewright.errors import SourceSpan
 
-from ..arrangement import arrangement_of, listed, with_order
-from ..dependence import UNBOUNDED, Dependence, dependences_of, needed_by, ordered
+from ..arrangement import arrangement_of, listed, slots_of, with_order
+from ..dependence import Dependence, dependences_of, needed_by, ordered
 from ..errors import IllegalStep
 from ..evidence import order_shown
 from ..handles import find, whole_number
@@ -70,8 +70,7 @@ class Overlap:
                 values={"needs": ", ".join(sorted(ahead))},
                 remedy="name an operation that does not need the others",
             )
-        loaded = {tile for statement in before.statements for tile in statement.loads}
-        edges = dependences_of(before.statements, lambda tile: UNBOUNDED if tile in loaded else 1)
+        edges = dependences_of(before.statements, slots_of(before.statements))
         edges = tuple(edge for edge in edges if edge.first.label in stages and edge.second.label in stages)
         wished = [x for x in before.computing if x in ahead] + [x for x in before.computing if x not in ahead]
         order = ordered(edges, wished, stages)

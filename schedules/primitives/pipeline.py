@@ -11,6 +11,7 @@ from tilewright.dsl import rewrite as edit
 from tilewright.dsl.tree import Entry, Loop
 from tilewright.errors import SourceSpan
 
+from ..arrangement import is_arranged
 from ..errors import IllegalStep
 from ..evidence import dropped, numbers
 from ..handles import find, whole_number
@@ -58,6 +59,12 @@ class Pipeline:
                 remedy="name the loop that holds the copies",
             )
 
+        if is_arranged(detail):
+            raise IllegalStep(
+                f"{written(self)}: the statements of loop {self.loop!r} have an order already, made for another depth",
+                span=entry.span,
+                remedy="put pipeline() before the steps that order its statements",
+            )
         twice = _filled_twice(entry)
         if self.depth > 1 and twice:
             raise IllegalStep(

@@ -41,9 +41,10 @@ class Unroll:
         whole_number(self, "factor", self.factor, 0, 64)
         entry = find(self, program, self.loop, "loop")
         assert isinstance(entry.detail, Loop)
-        if entry.detail.kind != "serial" or is_arranged(entry.detail):
+        kind = "ordered" if is_arranged(entry.detail) else entry.detail.kind
+        if kind != "serial":
             raise IllegalStep(
-                f"{written(self)}: loop {self.loop!r} is {'ordered' if is_arranged(entry.detail) else entry.detail.kind}, "
+                f"{written(self)}: loop {self.loop!r} is {kind}, "
                 "only a plain serial loop can be unrolled",
                 span=entry.span,
                 remedy="leave the step out, or put it on a loop that is not pipelined",
@@ -60,8 +61,10 @@ class Unroll:
     def effect(self, artifact: Lowered) -> None:
         """A pragma stands before the loop, or the loop is gone."""
         variable = re.escape(self.loop.partition("#")[0])
-        loops = re.findall(rf"((?:#pragma unroll[^\n]*)?)\n(?:#line[^\n]*\n)*\s*for \(int {variable}(?:_\d+)? = ", artifact.cuda)
-        wanted = f"#pragma unroll {self.factor}".rstrip(" 0") if not self.factor else f"#pragma unroll {self.factor}"
+        loops = re.findall(
+            rf"((?:#pragma unroll[^\n]*)?)\n(?:#line[^\n]*\n)*\s*for \(int {variable}(?:_\d+)? = ", artifact.cuda
+        )
+        wanted = f"#pragma unroll {self.factor}" if self.factor else "#pragma unroll"
         if loops and not any(pragma.strip() == wanted for pragma in loops):
             raise dropped(self, artifact, f"a loop over {self.loop} without {wanted!r}")
 
