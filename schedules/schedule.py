@@ -112,9 +112,9 @@ class Schedule:
         """Promise that no other tensor overlaps ``tensor``, or take the promise back."""
         return self.then(NoAlias(tensor, promised))
 
-    def stage(self, handle: str, tensor: str = "") -> Schedule:
-        """Send a copy, or what a parallel loop reads of ``tensor``, through a new shared tile."""
-        return self.then(Stage(handle, tensor))
+    def stage(self, handle: str, tensor: str = "", parts: int = 1) -> Schedule:
+        """Send a copy (in ``parts`` pieces), or what a parallel loop reads of ``tensor``, through a new shared tile."""
+        return self.then(Stage(handle, tensor, parts))
 
     def alias(self, tile: str, other: str) -> Schedule:
         """Keep ``other`` in the memory of ``tile``."""

@@ -12,7 +12,7 @@ from tilewright.errors import SourceSpan
 
 from ..errors import IllegalStep
 from ..evidence import allocated, dropped
-from ..handles import find
+from ..handles import find, whole_number
 from ..indices import block_of_loads
 from ..launches import enclosing_grid
 from ..placement import FRAGMENT, SHARED
@@ -32,20 +32,24 @@ class Stage:
         for i, j in T.Parallel(m, n):      ->      T.copy(A[x : x + m, y : y + n], A_staged)
             B_l[i, j] = A[x + i, y + j]            for i, j in T.Parallel(m, n): B_l[i, j] = A_staged[i, j]
 
-    The tile is named after what it stages: ``C_l_staged`` for a store, ``A_staged`` for a read.
+    The tile is named after what it stages: ``C_l_staged`` for a store, ``A_staged`` for a read. With ``parts`` a copy
+    goes in so many pieces, by columns and one after the other, through a tile of one piece's size.
     """
 
     handle: str
     tensor: str = ""
+    parts: int = 1
 
     name: ClassVar[str] = "stage"
-    words: ClassVar[str] = "send {handle} {tensor} through shared memory"
+    words: ClassVar[str] = "send {handle} {tensor} through shared memory, in pieces: {parts}"
 
     def check(self, program: Program, target: Target) -> None:
         """A copy between global memory and a fragment, or a parallel loop that reads blocks of the tensor."""
+        whole_number(self, "parts", self.parts, 1, 16)
         entry = self._entry(program)
         detail = entry.detail
         if isinstance(detail, Operation) and detail.name == "copy":
+            self._check_parts(entry, detail)
             scopes = [region.scope for region in detail.regions]
             if scopes not in (["global", FRAGMENT], [FRAGMENT, "global"]):
                 raise IllegalStep(
@@ -63,6 +67,15 @@ class Stage:
                 remedy="name a copy, or a parallel loop and the tensor it reads",
             )
 
+    def _check_parts(self, entry: Entry, operation: Operation) -> None:
+        extent = operation.regions[1].extents[-1]
+        if self.parts > 1 and (not isinstance(extent, int) or extent % (8 * self.parts)):
+            raise IllegalStep(
+                f"{written(self)}: {extent} columns do not make {self.parts} pieces of whole eights",
+                span=entry.span,
+                remedy="use fewer parts",
+            )
+
     def apply(self, program: Program, target: Target) -> Program:
         """Add the tile and the copy, and let the rest use it."""
         entry = self._entry(program)
@@ -71,8 +84,12 @@ class Stage:
         assert isinstance(entry.detail, Operation)
         source, goal = entry.detail.regions
         outside, named = (source, source) if source.scope == "global" else (goal, source)
-        tile = self._tile(program, named.name, outside.extents, outside.buffer.dtype)
-        copies = [language.copy(_region(source), tile), language.copy(tile, _region(goal))]
+        extents = [*outside.extents[:-1], int(outside.extents[-1]) // self.parts]
+        tile = self._tile(program, named.name, extents, outside.buffer.dtype)
+        copies = []
+        for part in range(self.parts):
+            piece, place = _piece(source, part, self.parts), _piece(goal, part, self.parts)
+            copies += [language.copy(piece, tile), language.copy(tile, place)]
         statement = tirx.SeqStmt([tirx.Evaluate(copy) for copy in copies])
         return self._put(program, entry, tile, statement)
 
@@ -122,8 +139,10 @@ class Stage:
         return buffers.add_buffer(changed, same.node, tile)
 
 
-def _region(region: Region) -> Any:
-    return _block(region.buffer, region.begins, region.extents)
+def _piece(region: Region, part: int, parts: int) -> Any:
+    width = int(region.extents[-1]) // parts
+    begins = [*region.begins[:-1], region.begins[-1] + part * width]
+    return _block(region.buffer, begins, [*region.extents[:-1], width])
 
 
 def _block(buffer: Any, begins: Sequence[Any], extents: Sequence[Any]) -> Any:

@@ -256,6 +256,16 @@ def test_diverged_lanes(launch_body):
     assert report.ok, str(report)
 
 
+@pytest.mark.parametrize("mode", vgpu.MODES)
+def test_a_barrier_of_a_warp_that_runs_together(launch_body, mode):
+    """Lane 0 alone reads what the others wrote, behind the barrier; without it that is a race."""
+    body = f"""{SHARED} {SLOT} st.shared.u32 [%r2], %t; bar.warp.sync -1; setp.ne.u32 %p0, %t, 0; @%p0 bra END;
+ld.shared.u32 %r4, [%r1+4]; st.global.u32 [%a0], %r4;
+END:"""
+    assert run(launch_body, body, block=32, mode=mode).ok
+    assert races(run(launch_body, body.replace("bar.warp.sync -1;", ""), block=32, mode=mode))
+
+
 def test_reads_never_race(launch_body):
     body = f"{SHARED} mov.u32 %r1, s; setp.eq.u32 %p1, %t, 0; @%p1 st.shared.u32 [%r1], 1; bar.sync 0;\n"
     body += "ld.shared.u32 %r4, [%r1];\n" * 3

@@ -226,13 +226,14 @@ bool bulk_size(Warp& w, const Instr& i, int lane, uint32_t bytes) {
 
 const uint8_t* bulk_source(Warp& w, const Instr& i, int lane, uint32_t bytes) {
   if (i.imm[0]) {
-    const uint64_t address = w.r64(i.ops[1])[lane] + static_cast<uint64_t>(i.imm[4]);
+    const uint64_t address = w.r64(i.ops[1])[lane] + static_cast<uint64_t>(i.imm[6]);
     return global_at(w, i, lane, address, bytes, kBulkAlign, false);
   }
-  return shared_read(w, i, lane, address_operand(w, lane, i.ops[1], i.imm + 4), bytes, kBulkAlign, Proxy::async);
+  return shared_read(w, i, lane, address_operand(w, lane, i.ops[1], i.imm + 6), bytes, kBulkAlign, Proxy::async);
 }
 
-// imm: from global (else from shared), multicast, then offset and base bytes of target, source and barrier.
+// imm: from global (else from shared), multicast, reduction, its type, then offset and base bytes of target, source and
+// barrier.
 // ops: target, source, bytes, barrier, [mask].
 Step bulk_load(Warp& w, const Instr& i, Mask m) {
   for (Mask left = m; left; left &= left - 1) {
@@ -241,19 +242,25 @@ Step bulk_load(Warp& w, const Instr& i, Mask m) {
     if (!bulk_size(w, i, lane, bytes)) return Step::fault;
     const uint8_t* source = bulk_source(w, i, lane, bytes);
     if (!source) return Step::fault;
-    const uint32_t target = address_operand(w, lane, i.ops[0], i.imm + 2);
-    const uint32_t barrier = address_operand(w, lane, i.ops[3], i.imm + 6);
+    const uint32_t target = address_operand(w, lane, i.ops[0], i.imm + 4);
+    const uint32_t barrier = address_operand(w, lane, i.ops[3], i.imm + 8);
     const bool multicast = i.imm[1] != 0;
+    const auto reduction = static_cast<int>(i.imm[2]);
+    const auto type = static_cast<ReductionType>(i.imm[3]);
     for (const uint32_t window : targets(w, i, multicast, i.ops[3 + multicast], lane, target).windows) {
       const uint32_t to = multicast ? (target & kSharedOffset) | window : target;
       const uint32_t signal = multicast ? (barrier & kSharedOffset) | window : barrier;
       if (!shared_at(w, i, lane, to, bytes, kBulkAlign) || !mbarrier_check(w, i, lane, signal)) return Step::fault;
       if (w.block->observer) {
         observe_transfer_source(w, i, lane, {{source, bytes}}, signal);
-        observe_transfer(w, i, lane, to, bytes, signal);
+        observe_transfer(w, i, lane, to, bytes, signal, reduction != 0);
       }
-      w.block->submit([block = w.block, instr = &i, source, to, signal, bytes] {
-        std::memcpy(shared_owner(*block, to)->smem.data() + (to & kSharedOffset), source, bytes);
+      if (reduction && !shared_ready(*shared_owner(*w.block, to), to & kSharedOffset, bytes, Proxy::generic))
+        report_not_ready(w, i, lane, to, bytes, Proxy::generic);
+      w.block->submit([block = w.block, instr = &i, source, to, signal, bytes, reduction, type] {
+        uint8_t* at = shared_owner(*block, to)->smem.data() + (to & kSharedOffset);
+        if (reduction == 0) std::memcpy(at, source, bytes);
+        else reduce_into(static_cast<Reduction>(reduction - 1), type, at, source, bytes / reduction_bytes(type));
         shared_mark(*block, to, bytes, Proxy::async);
         mbarrier_add_tx(*block, *instr, signal, -int64_t{bytes});
       });
@@ -295,6 +302,21 @@ Step bulk_store(Warp& w, const Instr& i, Mask m) {
 }
 
 Step prefetch(Warp&, const Instr&, Mask) { return Step::next; }
+
+// ops: address, bytes. imm: offset, base bytes.
+Step prefetch_bytes(Warp& w, const Instr& i, Mask m) {
+  for (Mask left = m; left; left &= left - 1) {
+    const int lane = w.first_lane(left);
+    const uint32_t bytes = w.r32(i.ops[1])[lane];
+    const uint64_t address = w.r64(i.ops[0])[lane] + static_cast<uint64_t>(i.imm[0]);
+    if (bytes % kBulkAlign || address % kBulkAlign) {
+      report(w, i, bytes % kBulkAlign ? Kind::illegal : Kind::misaligned, 1u << lane,
+             "a prefetch of " + std::to_string(bytes) + " bytes at " + hex(address) + ": both are multiples of 16");
+      return Step::fault;
+    }
+  }
+  return Step::next;
+}
 
 Step commit(Warp& w, const Instr&, Mask m) {
   w.bulk.commit(m);
@@ -348,6 +370,7 @@ void register_bulk(Registry& r) {
   r.add("bulk.load", bulk_load);
   r.add("bulk.store", bulk_store);
   r.add("bulk.prefetch", prefetch);
+  r.add("bulk.prefetch_bytes", prefetch_bytes);
   r.add("cp.async.bulk.commit_group", commit);
   r.add("cp.async.bulk.wait_group", wait_group);
 }

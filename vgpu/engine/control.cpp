@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "address.h"
+#include "collective.h"
 #include "interpret.h"
 #include "observe.h"
 #include "registry.h"
@@ -219,6 +220,14 @@ Step op_fence_proxy(Warp& w, const Instr&, Mask) {
   return Step::next;
 }
 
+// imm: registers. The warps of a warpgroup must make the same changes (unit.cpp compares them at the end).
+Step op_setmaxnreg(Warp& w, const Instr& i, Mask m) {
+  if (!whole_warp(w, i, m)) return Step::fault;
+  w.register_changes = w.register_changes * 0x9e3779b97f4a7c15ull + 1 + w.path().pc;
+  w.register_change = &i;
+  return Step::next;
+}
+
 Step op_fence(Warp& w, const Instr& i, Mask) {
   observe_fence(w, i);
   return Step::next;
@@ -237,6 +246,7 @@ void register_control(Registry& r) {
   r.add("call.printf", op_printf);
   r.add("call.assert", op_assert);
   r.add("fence", op_fence);
+  r.add("setmaxnreg", op_setmaxnreg);
   r.add("fence.proxy.async", op_fence_proxy);
 }
 

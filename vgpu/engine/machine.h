@@ -114,7 +114,9 @@ struct Warp {
   const uint8_t* looked_at = nullptr;  // where the last load or atomic of the warp read
   uint32_t merges = 0;  // how often paths met
   uint64_t lead = 0;   // instructions run since another path of the warp had its turn
-  uint64_t cluster_token[kLanes] = {};  // phase of the cluster barrier at each lane's arrival
+  uint64_t cluster_token[kLanes] = {};  // phase of the cluster barrier at each lane's arrival; 0: not arrived
+  uint64_t register_changes = 0;             // what setmaxnreg instructions ran, in order
+  const Instr* register_change = nullptr;    // the last of them
   Wait wait_on;        // set before returning Step::retry or Step::hold
   uint64_t executed = 0;
   AsyncQueue cp_async;  // per-thread groups of cp.async

@@ -82,6 +82,27 @@ Step clock(Warp& w, const Instr& i, Mask m) {
   return Step::next;
 }
 
+// imm: 0 for two halves on both sides, 1 when the target is four words, 2 when the source is.
+Step mov_whole(Warp& w, const Instr& i, Mask m) {
+  const uint32_t* target = i.ops;
+  const uint32_t* source = i.ops + (i.imm[0] == 1 ? 4 : 2);
+  each_lane(m, [&](int l) {
+    uint64_t half[2];
+    for (int k = 0; k < 2; ++k) {
+      half[k] = i.imm[0] == 2 ? w.r32(source[2 * k])[l] | uint64_t{w.r32(source[2 * k + 1])[l]} << 32 : w.r64(source[k])[l];
+    }
+    for (int k = 0; k < 2; ++k) {
+      if (i.imm[0] != 1) {
+        w.r64(target[k])[l] = half[k];
+        continue;
+      }
+      w.r32(target[2 * k])[l] = static_cast<uint32_t>(half[k]);
+      w.r32(target[2 * k + 1])[l] = static_cast<uint32_t>(half[k] >> 32);
+    }
+  });
+  return Step::next;
+}
+
 Step activemask(Warp& w, const Instr& i, Mask m) {
   uint32_t* d = w.r32(i.ops[0]);
   each_lane(m, [&](int l) { d[l] = m; });
@@ -93,6 +114,7 @@ Step activemask(Warp& w, const Instr& i, Mask m) {
 void register_move(Registry& r) {
   r.add("mov.32", mov<uint32_t>);
   r.add("mov.64", mov<uint64_t>);
+  r.add("mov.128", mov_whole);
   r.add("mov.pred", mov_pred);
   r.add("mov.pack.32", pack<uint32_t>);
   r.add("mov.pack.64", pack<uint64_t>);

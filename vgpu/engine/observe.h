@@ -71,7 +71,9 @@ void observe_chunk(Probe& p, uint32_t address);
 // not accesses of the async proxy. The ISA has fence.mbarrier_init make an initialisation known to the other blocks of a
 // cluster before transfers signal it; this fence is a release at cluster scope and no proxy fence. Inside a block bar.sync
 // orders as much.
-void observe_transfer(Warp& w, const Instr& i, int lane, uint32_t target, uint32_t bytes, uint32_t barrier);
+// `reduces`: element by element, atomically.
+void observe_transfer(Warp& w, const Instr& i, int lane, uint32_t target, uint32_t bytes, uint32_t barrier,
+                      bool reduces = false);
 void observe_transfer_source(Warp& w, const Instr& i, int lane, const std::vector<Piece>& source, uint32_t barrier);
 // A bulk store or reduction that is issued, then its source and the pieces of its target.
 void observe_bulk(Warp& w);

@@ -122,6 +122,8 @@ void start_warp(Launch& launch, Warp& w, uint32_t threads) {
   w.wgmma.clear();
   w.wgmma_issued = 0;
   w.wgmma_fenced = false;
+  w.register_changes = 0;
+  w.register_change = nullptr;
   w.local.assign(size_t{launch.local_bytes} * kLanes, 0);
   w.paths.assign(1, Path{});
   w.paths[0].pc = launch.entry;

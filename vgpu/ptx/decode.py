@@ -9,7 +9,13 @@ from . import (
     decode_alu as _alu,
 )
 from . import (
+    decode_atomic as _atomic,
+)
+from . import (
     decode_bulk as _bulk,
+)
+from . import (
+    decode_cache as _cache,
 )
 from . import (
     decode_compare as _compare,
@@ -22,6 +28,9 @@ from . import (
 )
 from . import (
     decode_cvt as _cvt,
+)
+from . import (
+    decode_fence as _fence,
 )
 from . import (
     decode_float as _float,
@@ -56,8 +65,8 @@ from . import (
 from .plan import DECODERS, Opcode, Plan
 
 FAMILIES = (
-    _alu, _bulk, _compare, _control, _cp_async, _cvt, _float, _ldmatrix, _mbarrier, _memory, _mma, _move, _video,
-    _warp, _wgmma, _wmma,
+    _alu, _atomic, _bulk, _cache, _compare, _control, _cp_async, _cvt, _fence, _float, _ldmatrix, _mbarrier, _memory,
+    _mma, _move, _video, _warp, _wgmma, _wmma,
 )  # fmt: skip
 
 _SELECTED = re.compile(r"\.[bh][0-7]{1,4}$")

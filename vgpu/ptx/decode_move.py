@@ -20,8 +20,10 @@ def _bits(t: str) -> int:
 @decoder("mov")
 def decode_mov(op: Opcode, shape: tuple[str, ...]) -> Plan:
     """Copies, packs and unpacks; reads of the clocks (operand shape ``c``)."""
-    t = op.choose((*_TYPES, "pred"))
+    t = op.choose((*_TYPES, "pred", "b128"))
     op.finish()
+    if t == "b128":
+        return _whole(op, shape)
     if t == "pred":
         return Plan("mov.pred", ("w:pred", "r:pred"))
     bits = _bits(t)
@@ -43,6 +45,16 @@ def decode_mov(op: Opcode, shape: tuple[str, ...]) -> Plan:
             one = f"{'w' if at else 'r'}:{t}"
             return Plan(f"mov.{name}.{whole}", (one, many) if at else (many, one), (part, count))
     return Plan(f"mov.{whole}", (f"w:{t}", f"r:{t}"))
+
+
+def _whole(op: Opcode, shape: tuple[str, ...]) -> Plan:
+    """Moves of 128 bits: ``{lo, hi}`` or four words may stand on one side."""
+    pieces = {"v2": "b64*2", "v4": "b32*4"}
+    target, source = (pieces.get(s, "b128") for s in shape)
+    if target != "b128" and source != "b128":
+        raise op.refuse("has two vectors")
+    words = int(target == "b32*4") or 2 * int(source == "b32*4")
+    return Plan("mov.128", (f"w:{target}", f"r:{source}"), (words,))
 
 
 @decoder("cvta")

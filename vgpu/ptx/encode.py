@@ -36,6 +36,7 @@ _CALL = re.compile(r"(?:\(([^)]*)\)\s*,\s*)?([\w$%]+)\s*(?:,\s*\(([^)]*)\))?")
 _NEEDS_DEFINED = (
     "ld.",
     "st.",
+    "red.",
     "atom.",
     "cp.",
     "bulk",
@@ -319,7 +320,7 @@ class Encoder:
         wanted = len(plan.operands)
         if not wanted - plan.optional <= len(shape) - plan.unread <= wanted:
             raise UnsupportedInstruction(f"{opcode} has {len(shape)} operands where {wanted} belong")
-        encoders = [None if d == "label" else make_encoder(self.names, d) for d in plan.operands]
+        encoders = [None if d == "label" else make_encoder(self.names, d, opcode) for d in plan.operands]
         flags = int(plan.reads_undefined) | (2 if plan.handler.startswith(_NEEDS_DEFINED) else 0)
         flags |= 4 if plan.handler.startswith("selp.") else 16 if plan.handler.startswith("mov.pack.") else 0
         flags |= 32 if plan.handler == "prmt" else 0

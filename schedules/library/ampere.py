@@ -1,0 +1,7 @@
+"""Recipes for Ampere: schedules of whole operators, written with public primitives only."""
+
+from __future__ import annotations
+
+from .ampere_gemm import gemm, split_k, stream_k
+
+__all__ = ["gemm", "split_k", "stream_k"]
