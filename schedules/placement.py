@@ -14,6 +14,7 @@ SHARED, FRAGMENT = "shared.dyn", "local.fragment"
 WORDS = {SHARED: "shared memory", FRAGMENT: "a fragment (registers)"}
 _COPIES = ("copy", "async_copy", "tma_copy")
 _GEMMS = ("gemm", "wgmma_gemm")
+REDUCTIONS = ("reduce_", "cumsum", "cummax")  # of fragments
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class _Use:
 
     entry: Entry
     accumulator: str = ""
+    reduced: str = ""  # a reduction reads or writes it, in registers
     left: str = ""  # operand A of a product, which registers can hold
     right: str = ""  # operand B, which they cannot
     computed: bool = False  # written by something else than a copy from memory
@@ -82,11 +84,12 @@ def _placed(use: _Use) -> Placement:
             f"open tile {name!r} is used by nothing, so its place cannot be inferred", span=where,
             remedy="remove it, or say where it lives with place()",
         )  # fmt: skip
-    if use.accumulator and (use.right or use.scattered):
+    needs = f"accumulator of {use.accumulator}" if use.accumulator else use.reduced
+    if needs and (use.right or use.scattered):
         other = f"operand B of {use.right}" if use.right else use.scattered
         raise CannotPlace(
             f"open tile {name!r} has no place that suits all its uses", span=where,
-            values={"needs a fragment": f"accumulator of {use.accumulator}", "needs shared memory": other},
+            values={"needs a fragment": needs, "needs shared memory": other},
             remedy="copy it into a second tile for one of the uses",
         )  # fmt: skip
     if use.accumulator:
@@ -129,6 +132,8 @@ def _operation(use: _Use, label: str, operation: Operation) -> None:
         source, target = operation.regions
         from_memory = source.scope in ("global", SHARED)
         use.computed = use.computed or (target.buffer.same_as(use.entry.node) and not from_memory)
+    elif operation.name.startswith(REDUCTIONS):
+        use.reduced, use.computed = label, True
     elif operation.name.startswith("atomic"):
         use.scattered = f"{label} reaches it from any thread"
     elif any("w" in region.access for region in mine):

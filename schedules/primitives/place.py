@@ -11,7 +11,7 @@ from tilewright.errors import SourceSpan
 from ..errors import IllegalStep, IllegalValue
 from ..evidence import allocated, dropped
 from ..handles import find
-from ..placement import FRAGMENT, SHARED
+from ..placement import FRAGMENT, REDUCTIONS, SHARED
 from ..primitive import Lowered, written
 
 _SCOPES = {"shared": SHARED, "fragment": FRAGMENT}
@@ -56,11 +56,20 @@ class Place:
                 f"{written(self)}: {self.tile!r} is there already", span=entry.span, remedy="leave the step out"
             )
         for other in program.outline().ops:
-            self._check_product(other, entry)
+            self._check_use(other, entry)
 
-    def _check_product(self, other: Entry, tile: Entry) -> None:
+    def _check_use(self, other: Entry, tile: Entry) -> None:
         operation = other.detail
-        if not isinstance(operation, Operation) or operation.name not in GEMMS:
+        if not isinstance(operation, Operation):
+            return
+        mine = any(region.buffer.same_as(tile.node) for region in operation.regions)
+        if mine and self.where == "shared" and operation.name.startswith(REDUCTIONS):
+            raise IllegalStep(
+                f"{written(self)}: {other.label} works on {self.tile!r} in registers",
+                span=other.span,
+                remedy="copy it to a shared tile of its own",
+            )
+        if operation.name not in GEMMS:
             return
         gemm = gemm_of(operation)
         if self.where == "shared" and gemm.c.buffer.same_as(tile.node):

@@ -6,7 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tilewright.dsl import Entry, Loop, Operation, Program, Region, Target, buffers, language, stamp, stmt_span, tirx
+from tilewright.dsl import (
+    GEMMS,
+    Entry,
+    Loop,
+    Operation,
+    Program,
+    Region,
+    Target,
+    buffers,
+    gemm_of,
+    language,
+    stamp,
+    stmt_span,
+    tirx,
+)
 from tilewright.dsl import rewrite as edit
 from tilewright.errors import SourceSpan
 
@@ -49,7 +63,7 @@ class Stage:
         entry = self._entry(program)
         detail = entry.detail
         if isinstance(detail, Operation) and detail.name == "copy":
-            self._check_parts(entry, detail)
+            self._check_parts(program, entry, detail)
             scopes = [region.scope for region in detail.regions]
             if scopes not in (["global", FRAGMENT], [FRAGMENT, "global"]):
                 raise IllegalStep(
@@ -67,8 +81,18 @@ class Stage:
                 remedy="name a copy, or a parallel loop and the tensor it reads",
             )
 
-    def _check_parts(self, entry: Entry, operation: Operation) -> None:
+    def _check_parts(self, program: Program, entry: Entry, operation: Operation) -> None:
         extent = operation.regions[1].extents[-1]
+        source = operation.regions[0]
+        details = [other.detail for other in program.outline().ops]
+        sums = [gemm_of(d).c.buffer for d in details if isinstance(d, Operation) and d.name in GEMMS]
+        if self.parts > 1 and not any(source.buffer.same_as(buffer) for buffer in sums):
+            raise IllegalStep(
+                f"{written(self)}: only the accumulator of a product can go in pieces, {source.name} has no layout of "
+                "its own",
+                span=entry.span,
+                remedy="leave parts out",
+            )
         if self.parts > 1 and (not isinstance(extent, int) or extent % (8 * self.parts)):
             raise IllegalStep(
                 f"{written(self)}: {extent} columns do not make {self.parts} pieces of whole eights",

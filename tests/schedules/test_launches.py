@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from schedule_programs import gemm, layer_norm, operands, wrong
+from schedule_programs import gemm, layer_norm, operands, softmax, wrong
 
 from tilewright.dsl import Program, Target, kernel
 from tilewright.dsl import language as T
@@ -231,6 +231,10 @@ def test_an_epilogue_moves_to_the_second_launch():
 
 REFUSED = [
     (gemm, {}, Schedule().stage("copy A->a"), IllegalStep, "'copy A->a' goes from global to shared.dyn"),
+    (gemm, {}, Schedule().stage("copy c->C", parts=5), IllegalStep, "64 columns do not make 5 pieces of whole eights"),
+    (gemm, {}, Schedule().stage("copy c->C", parts=0), IllegalValue, "parts must be a whole number from 1 to 16"),
+    (softmax, {}, Schedule().stage("copy x->Y", parts=2), IllegalStep, "only the accumulator of a product can go in"),
+    (softmax, {}, Schedule().place("x", "shared"), IllegalStep, "reduce_max x works on 'x' in registers"),
     (gemm, {}, Schedule().stage("gemm c"), IllegalStep, "'gemm c' is no copy and no parallel loop"),
     (gemm, {}, Schedule().stage("copy D->d"), UnknownHandle, "nothing in gemm is called 'copy D->d'"),
     (reads, {}, Schedule().stage("parallel Y"), IllegalStep, "does not read a global tensor ''"),
