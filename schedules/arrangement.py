@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.dsl import Entry, Loop, Program, Target
+from tilewright.dsl import Entry, Loop, Program, Target, tirx
 from tilewright.dsl import rewrite as edit
 
 from .dependence import UNBOUNDED, Statement, Tile, broken, dependences_of, statements_of
@@ -196,6 +196,7 @@ def with_order(
         before.loop, before.statements, before.depth, final, {label: stage - lead for label, stage in stages.items()}
     )
     require_legal(step, after)
+    require_long_enough(step, after)
     return annotated(program, target, after)
 
 
@@ -204,18 +205,37 @@ def annotated(program: Program, target: Target, arrangement: Arrangement) -> Pro
     stages = execution_stages(arrangement)
     places = {label: place for place, label in enumerate(arrangement.order)}
     labels = [statement.label for statement in arrangement.statements]
-    order_key, stage_key = _TMA_KEYS if target.has_tma else _KEYS
+    # TileLang's barriers of TMA loads fit their order in the program only; in another, cp.async does the loads
+    by_tma = target.has_tma and arrangement.loads == tuple(label for label in labels if label in arrangement.loads)
+    order_key, stage_key = _TMA_KEYS if by_tma else _KEYS
     values: dict[str, object] = {
         DEPTH: None,
         order_key: [places[label] for label in labels],
         stage_key: [stages[label] for label in labels],
     }
-    if target.has_tma:
+    if by_tma:
         values[_TMA_COPIES] = [int(label in arrangement.loads) for label in labels]
         values[_SLOTS] = max(stages.values()) + 1
     program = edit.annotate_loop(program, arrangement.loop.node, values)
     lines = " ".join(map(str, _lines(arrangement)))
     return program.with_func(program.func.with_attr(LINES + arrangement.loop.label, lines))
+
+
+def require_long_enough(step: Primitive, arrangement: Arrangement) -> None:
+    """Refuse an order for a loop that is known to be shorter than its stages.
+
+    Raises:
+        IllegalStep: naming the loop's line and both counts.
+    """
+    extent = arrangement.loop.node.extent
+    needed = max(execution_stages(arrangement).values())
+    if isinstance(extent, tirx.IntImm) and int(extent) < needed:
+        raise IllegalStep(
+            f"{written(step)}: loop {arrangement.loop.label!r} runs fewer times than its statements have stages",
+            span=arrangement.loop.span,
+            values={"trips": int(extent), "stages": needed + 1},
+            remedy="use fewer slots or stages, or leave the step out",
+        )
 
 
 def _lines(arrangement: Arrangement) -> tuple[int, ...]:
@@ -227,6 +247,13 @@ def _lines(arrangement: Arrangement) -> tuple[int, ...]:
 def is_arranged(loop: Loop) -> bool:
     """Whether a loop carries an order."""
     return _KEYS[0] in loop.annotations or _TMA_KEYS[0] in loop.annotations
+
+
+def last_stage(loop: Loop) -> int:
+    """The last stage of an ordered loop where some statement is between the first and the last, else 0."""
+    raw: Any = loop.annotations.get(_KEYS[1], loop.annotations.get(_TMA_KEYS[1], ()))
+    stages = sorted({int(stage) for stage in raw})
+    return stages[-1] if len(stages) > 2 else 0
 
 
 def without_order(annotations: Mapping[str, object]) -> dict[str, object]:

@@ -36,6 +36,7 @@ from .primitives import (
     Unroll,
     Vectorize,
 )
+from .short_runs import short_runs_apart
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,7 @@ class Schedule:
             if rewritten is program:
                 raise IllegalStep(f"{written(step)} changed nothing in {program.name}", span=step.locate(program))
             program = rewritten
-        return program
+        return short_runs_apart(program)
 
     def verify(self, artifact: Lowered, program: Program | None = None) -> None:
         """Prove every step in the generated code; ``program`` lets the error name the line.

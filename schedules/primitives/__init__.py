@@ -9,9 +9,9 @@ from .copy_engine import CopyEngine as CopyEngine
 from .fast_math import FastMath as FastMath
 from .min_blocks import MinBlocks as MinBlocks
 from .no_alias import NoAlias as NoAlias
-from .pad import Pad as Pad
 from .order import Order as Order
 from .overlap import Overlap as Overlap
+from .pad import Pad as Pad
 from .partition import Partition as Partition
 from .persistent import Persistent as Persistent
 from .pipeline import Pipeline as Pipeline

@@ -44,8 +44,7 @@ class Unroll:
         kind = "ordered" if is_arranged(entry.detail) else entry.detail.kind
         if kind != "serial":
             raise IllegalStep(
-                f"{written(self)}: loop {self.loop!r} is {kind}, "
-                "only a plain serial loop can be unrolled",
+                f"{written(self)}: loop {self.loop!r} is {kind}, only a plain serial loop can be unrolled",
                 span=entry.span,
                 remedy="leave the step out, or put it on a loop that is not pipelined",
             )
