@@ -29,7 +29,7 @@ class Order:
 
     A statement that is not listed stays behind the one it follows in the program, in its stage. Loads of shared tiles
     run ahead as ``pipeline`` says (two slots where it says nothing); listing some of them orders them among themselves.
-    Where there is TMA it does the loads, unless they are in another order than in the program: then cp.async does, since
+    Where there is TMA it does the loads, unless they are in another order than in the program: then cp.async does, as
     TileLang's barriers would not fit. ``specialize`` after this step has no such limit.
     """
 
