@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tilewright.dsl import Program, Target
@@ -19,6 +19,8 @@ from .primitives import (
     FastMath,
     MinBlocks,
     NoAlias,
+    Order,
+    Overlap,
     Pad,
     Partition,
     Persistent,
@@ -31,8 +33,10 @@ from .primitives import (
     SwapGrid,
     Swizzle,
     Threads,
+    Unroll,
     Vectorize,
 )
+from .short_runs import short_runs_apart
 
 
 @dataclass(frozen=True)
@@ -129,6 +133,18 @@ class Schedule:
         """Divide all iterations of ``loop`` over all tiles evenly among ``blocks`` (0: one a multiprocessor)."""
         return self.then(StreamK(loop, blocks))
 
+    def order(self, loop: str, statements: Sequence[str], stages: Sequence[int] = ()) -> Schedule:
+        """Run the statements of ``loop`` in this order, those of stage ``s`` working ``s`` iterations behind."""
+        return self.then(Order(loop, tuple(statements), tuple(stages)))
+
+    def overlap(self, loop: str, statement: str, by: int = 1) -> Schedule:
+        """Run ``statement`` with what it needs ``by`` iterations ahead of the rest of ``loop``."""
+        return self.then(Overlap(loop, statement, by))
+
+    def unroll(self, loop: str, factor: int = 0) -> Schedule:
+        """Repeat the body of ``loop`` ``factor`` times a round (0: as often as it runs)."""
+        return self.then(Unroll(loop, factor))
+
     def apply(self, program: Program, target: Target) -> Program:
         """The scheduled program; the same object when there is no step and no open tile.
 
@@ -144,7 +160,7 @@ class Schedule:
             if rewritten is program:
                 raise IllegalStep(f"{written(step)} changed nothing in {program.name}", span=step.locate(program))
             program = rewritten
-        return program
+        return short_runs_apart(program)
 
     def verify(self, artifact: Lowered, program: Program | None = None) -> None:
         """Prove every step in the generated code; ``program`` lets the error name the line.

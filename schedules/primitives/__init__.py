@@ -9,6 +9,8 @@ from .copy_engine import CopyEngine as CopyEngine
 from .fast_math import FastMath as FastMath
 from .min_blocks import MinBlocks as MinBlocks
 from .no_alias import NoAlias as NoAlias
+from .order import Order as Order
+from .overlap import Overlap as Overlap
 from .pad import Pad as Pad
 from .partition import Partition as Partition
 from .persistent import Persistent as Persistent
@@ -21,6 +23,7 @@ from .stream_k import StreamK as StreamK
 from .swap_grid import SwapGrid as SwapGrid
 from .swizzle import Swizzle as Swizzle
 from .threads import Threads as Threads
+from .unroll import Unroll as Unroll
 from .vectorize import Vectorize as Vectorize
 
 PRIMITIVES = (
@@ -44,6 +47,9 @@ PRIMITIVES = (
     SplitK,
     Stage,
     StreamK,
+    Order,
+    Overlap,
+    Unroll,
 )
 
 __all__ = [
@@ -55,6 +61,8 @@ __all__ = [
     "FastMath",
     "MinBlocks",
     "NoAlias",
+    "Order",
+    "Overlap",
     "Pad",
     "Partition",
     "Persistent",
@@ -67,5 +75,6 @@ __all__ = [
     "SwapGrid",
     "Swizzle",
     "Threads",
+    "Unroll",
     "Vectorize",
 ]

@@ -11,6 +11,7 @@ from tilewright.dsl import rewrite as edit
 from tilewright.dsl.tree import Entry, Loop
 from tilewright.errors import SourceSpan
 
+from ..arrangement import is_arranged
 from ..errors import IllegalStep
 from ..evidence import dropped, numbers
 from ..handles import find, whole_number
@@ -58,6 +59,12 @@ class Pipeline:
                 remedy="name the loop that holds the copies",
             )
 
+        if is_arranged(detail):
+            raise IllegalStep(
+                f"{written(self)}: the statements of loop {self.loop!r} have an order already, made for another depth",
+                span=entry.span,
+                remedy="put pipeline() before the steps that order its statements",
+            )
         twice = _filled_twice(entry)
         if self.depth > 1 and twice:
             raise IllegalStep(
@@ -80,7 +87,9 @@ class Pipeline:
         plain = rf"\b{re.escape(self.loop)}(?:_\d+)? {symbol} {slots}\b"
         waits = numbers(r"cp_async_wait<(\d+)>", artifact.cuda)
         barriers = numbers(r"mbarrier_mem\[(\d+)\]", artifact.cuda)
+        one_sided = numbers(r"pipeline_mbar_mem\[(\d+)\]", artifact.cuda)  # TMA without a producer of its own
         shown = max(waits, default=0) >= self.depth - 1 or max(barriers, default=0) >= 2 * self.depth
+        shown = shown or max(one_sided, default=0) >= self.depth
         if not shown and not re.search(f"{modulo}|{plain}", artifact.cuda):
             raise dropped(
                 self,

@@ -207,3 +207,11 @@ def test_the_halves_of_the_clocks(launch_body):
 def test_clocks_have_a_width(launch_body, read):
     with pytest.raises(UnsupportedInstruction, match=r"PTX line \d+: mov.* reads a clock of (32|64) bits"):
         launch_body(f"{read};", [])
+
+
+@pytest.mark.parametrize(("target", "count"), [("sm_80", 108), ("sm_89", 142), ("sm_90a", 132)])
+def test_the_number_of_multiprocessors_is_the_target_s(launch_body, target, count):
+    """NVIDIA's data sheets of A100, L40S and H100 SXM."""
+    out = np.zeros(1, np.uint32)
+    assert launch_body("mov.u32 %r0, %nsmid; st.global.u32 [%a0], %r0;", [out], block=1, target=target).ok
+    assert out[0] == count

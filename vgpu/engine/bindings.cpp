@@ -47,7 +47,7 @@ struct Request {
   std::string params;
   uint32_t static_shared, dynamic_shared, local;
   std::vector<std::tuple<uint64_t, uint64_t, std::string, bool>> ranges;
-  uint32_t device;
+  uint32_t device, processors;
 };
 
 // Module variables get fresh memory for every launch.
@@ -82,6 +82,7 @@ void prepare(const Request& q, Run& run) {
   launch.run = &run;
   launch.index = static_cast<uint32_t>(run.launches.size() - 1);
   launch.device = q.device;
+  launch.processors = q.processors;
   launch.program = q.program.get();
   launch.entry = q.entry;
   std::copy_n(q.grid.begin(), 3, launch.grid);
@@ -132,7 +133,7 @@ py::tuple launch(const std::vector<py::object>& requests, int mode, uint64_t see
     const auto three = [&](size_t k) { return t[k].cast<std::array<uint32_t, 3>>(); };
     wanted.push_back({t[0].cast<std::shared_ptr<Program>>(), t[1].cast<uint32_t>(), three(2), three(3), three(4),
                       t[5].cast<std::string>(), t[6].cast<uint32_t>(), t[7].cast<uint32_t>(), t[8].cast<uint32_t>(),
-                      t[9].cast<decltype(Request::ranges)>(), t[10].cast<uint32_t>()});
+                      t[9].cast<decltype(Request::ranges)>(), t[10].cast<uint32_t>(), t[11].cast<uint32_t>()});
   }
   Run run;
   {

@@ -111,6 +111,8 @@ struct Warp {
   size_t current = 0;  // path being run
   bool yielded = false;
   bool wrote = false;               // an atomic changed memory, or text was printed (spin.cpp resets it)
+  bool read_clock = false;          // reset and read by spin.cpp
+  uint64_t frozen_clock = 0;        // the time that clocks show while spin.cpp looks for a loop that repeats; 0: real
   const uint8_t* looked_at = nullptr;  // where the last load or atomic of the warp read
   uint32_t merges = 0;  // how often paths met
   uint64_t lead = 0;   // instructions run since another path of the warp had its turn

@@ -2,6 +2,7 @@
 #include <chrono>
 
 #include "lanes.h"
+#include "launch.h"
 #include "registry.h"
 
 namespace tilewright::vgpu {
@@ -76,8 +77,8 @@ Step isspacep(Warp& w, const Instr& i, Mask m) {
 template <class T>
 Step clock(Warp& w, const Instr& i, Mask m) {
   T* d = slot<T>(w, i.ops[0]);
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  const auto ns = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+  w.read_clock = true;
+  const uint64_t ns = w.frozen_clock ? w.frozen_clock : clock_now(*w.launch().run);
   each_lane(m, [&](int l) { d[l] = static_cast<T>(ns >> i.imm[0]); });
   return Step::next;
 }
@@ -110,6 +111,11 @@ Step activemask(Warp& w, const Instr& i, Mask m) {
 }
 
 }  // namespace
+
+uint64_t clock_now(const Run& run) {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()) + run.skipped.load();
+}
 
 void register_move(Registry& r) {
   r.add("mov.32", mov<uint32_t>);

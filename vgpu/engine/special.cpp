@@ -50,7 +50,7 @@ const Special kSpecials[] = {
     {"%warpid", [](const Where& w) -> uint64_t { return w.warp; }},
     {"%nwarpid", [](const Where& w) -> uint64_t { return w.warps; }},
     {"%smid", [](const Where&) -> uint64_t { return 0; }},
-    {"%nsmid", [](const Where&) -> uint64_t { return 132; }},
+    {"%nsmid", [](const Where& w) -> uint64_t { return w.launch->processors; }},
     {"%gridid", [](const Where& w) -> uint64_t { return w.launch->index + 1; }},
     {"%lanemask_eq", [](const Where& w) -> uint64_t { return lanemask(w, "eq"); }},
     {"%lanemask_lt", [](const Where& w) -> uint64_t { return lanemask(w, "lt"); }},

@@ -264,8 +264,16 @@ void Unit::runaway() {
   for (auto& block : blocks_)
     for (const Warp& w : block->warps)
       if (!where && !w.paths.empty()) where = &launch_.program->code[w.paths[0].pc];
-  report_block(b, where, Kind::runaway,
-               "the block ran " + std::to_string(launch_.run->budget) + " warp instructions without coming to its end");
+  std::string text =
+      "the block ran " + std::to_string(launch_.run->budget) + " warp instructions without coming to its end";
+  for (auto& block : blocks_)
+    for (Warp& w : block->warps)
+      if (const std::string memory = warp_done(w) ? "" : polled(w, kLongLoop); !memory.empty()) {
+        report_block(b, where, Kind::runaway, text + ": " + memory);
+        launch_.run->stop = true;
+        return;
+      }
+  report_block(b, where, Kind::runaway, text);
   launch_.run->stop = true;
 }
 
