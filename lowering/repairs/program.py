@@ -85,7 +85,7 @@ def _dense(region: Region) -> bool:
 def _carried(program: Program) -> str:
     """A fragment that is filled before a loop around a pipelined one and used inside, or nothing."""
     for grid in program.outline().grids:
-        filled: list[Any] = []
+        filled: list[tuple[Any, str]] = []
         for entry in _statements(grid.children):
             if _holds_pipeline(entry):
                 used = [name for buffer, name in filled if _touches(entry, buffer)]
