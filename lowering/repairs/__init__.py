@@ -1,16 +1,18 @@
-"""Repairs of known TileLang faults, one a file: named, applied inside its pass pipeline, part of every cache key."""
+"""Repairs of known TileLang faults: named, made on the program or inside the pass pipeline, part of every cache key."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from .async_fence import AsyncFence as AsyncFence
+from .program import Prepared as Prepared
+from .program import prepared as prepared
 from .symbolic_wait import SymbolicWait as SymbolicWait
 
-NAMES = ("symbolic_wait", "async_fence")
+NAMES = ("symbolic_wait", "async_fence", "strided_store", "carried_fragment", "kept_storage")
 Repair = SymbolicWait | AsyncFence
 
-__all__ = ["NAMES", "AsyncFence", "Repair", "SymbolicWait", "applied_remarks", "new_repairs"]
+__all__ = ["NAMES", "AsyncFence", "Prepared", "Repair", "SymbolicWait", "applied_remarks", "new_repairs", "prepared"]
 
 
 def new_repairs() -> tuple[Repair, ...]:

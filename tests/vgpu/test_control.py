@@ -126,3 +126,94 @@ END: mad.wide.u32 %d0, %t, 4, %a0; st.global.u32 [%d0], %r0;"""
         report = launch_body(body, [out], mode=mode, budget=10_000_000)
         assert report.ok, str(report)
         assert set(out.tolist()) == {9}
+
+
+# Functions with one prototype, and one with another.
+TABLE = """.func (.param .b32 r) twice(.param .b32 x, .param .b32 y)
+{ .reg .b32 %r<4>; ld.param.b32 %r0, [x]; ld.param.b32 %r1, [y]; mad.lo.s32 %r2, %r0, 2, %r1;
+st.param.b32 [r], %r2; ret; }
+.func (.param .b32 r) square(.param .b32 x, .param .b32 y)
+{ .reg .b32 %r<4>; ld.param.b32 %r0, [x]; ld.param.b32 %r1, [y]; mad.lo.s32 %r2, %r0, %r0, %r1;
+st.param.b32 [r], %r2; ret; }
+.func (.param .b32 r) chosen(.param .b32 x, .param .b32 y)
+{ .reg .b32 %r<4>; .reg .b64 %d<2>; .reg .pred %p;
+ld.param.b32 %r0, [x]; ld.param.b32 %r1, [y]; setp.lt.s32 %p, %r0, 10; mov.u64 %d0, twice; mov.u64 %d1, square;
+selp.b64 %d0, %d0, %d1, %p; add.s32 %r1, %r1, 1000;
+{ .param .b32 a; .param .b32 b; .param .b32 c; st.param.b32 [a], %r0; st.param.b32 [b], %r1;
+P: .callprototype (.param .b32 _) _ (.param .b32 _, .param .b32 _);
+call (c), %d0, (a, b), P; ld.param.b32 %r2, [c]; }
+st.param.b32 [r], %r2; ret; }
+.func other(.param .b64 x)
+{ ret; }
+.global .align 8 .u64 table[3] = {twice, square, chosen};
+.global .align 8 .u64 wrong[1] = {other};
+"""
+INDIRECT = """rem.u32 %r0, %t, 3; mul.wide.u32 %d0, %r0, 8; mov.u64 %d1, {name}; add.u64 %d1, %d1, %d0;
+ld.global.u64 %d2, [%d1];
+{{ .param .b32 p0; .param .b32 p1; .param .b32 q; st.param.b32 [p0], %t; st.param.b32 [p1], 7;
+{kind}
+@%p0 call (q), %d2, (p0, p1), HOW; @%p0 ld.param.b32 %r1, [q]; }}
+@!%p0 mov.u32 %r1, 5; mad.wide.u32 %d3, %t, 4, %a0; st.global.u32 [%d3], %r1;"""
+PROTOTYPE = "HOW: .callprototype (.param .b32 _) _ (.param .b32 _, .param .b32 _);"
+
+
+def indirect(launch_body, guard, kind=PROTOTYPE, name="table", module=TABLE):
+    out = np.zeros(64, np.uint32)
+    body = f"{guard} {INDIRECT.format(kind=kind, name=name)}"
+    return launch_body(body, [out], block=64, module=module), out
+
+
+@pytest.mark.parametrize("guard", ["setp.ge.u32 %p0, %t, 0;", "and.b32 %r9, %t, 5; setp.ne.u32 %p0, %r9, 0;"])
+@pytest.mark.parametrize("kind", [PROTOTYPE, "HOW: .calltargets twice, square, chosen;"])
+def test_calls_through_a_table(launch_body, guard, kind):
+    report, out = indirect(launch_body, guard, kind)
+    assert report.ok, str(report)
+
+    def value(t):
+        if "and.b32" in guard and t & 5 == 0:
+            return 5
+        extra = 7 + 1000 * (t % 3 == 2)
+        doubled = t % 3 == 0 or (t % 3 == 2 and t < 10)
+        return (2 * t if doubled else t * t) + extra
+
+    assert out.tolist() == [value(t) for t in range(64)]
+
+
+def test_calls_through_a_register_that_cannot_be(launch_body):
+    always = "setp.ge.u32 %p0, %t, 0;"
+    report, _ = indirect(launch_body, always, name="wrong")
+    assert report.findings[0].kind in ("illegal", "out-of-bounds")
+    report, _ = indirect(launch_body, always, kind="HOW: .calltargets square;")
+    assert report.findings[0].kind == "illegal"
+    assert "which is no function of this prototype" in report.findings[0].message
+    report, _ = indirect(launch_body, always, module=TABLE.replace("mov.u64 %d0, twice", "mov.u64 %d0, chosen"))
+    assert report.findings[0].kind == "illegal"
+    assert "recursive call: a thread of the virtual GPU has one set of registers" in report.findings[0].message
+    with pytest.raises(vgpu.PtxSyntaxError, match=r"'HOW' is no \.callprototype or \.calltargets"):
+        indirect(launch_body, always, kind="")
+    with pytest.raises(vgpu.PtxSyntaxError, match="'nowhere' of HOW is no function with a body"):
+        indirect(launch_body, always, kind="HOW: .calltargets nowhere;")
+
+
+def test_virtual_functions_of_cuda(cuda_to_ptx):
+    source = """struct Shape { virtual __device__ int area(int n) const = 0; };
+struct Square : Shape {
+  int a;
+  __device__ Square(int a) : a(a) {}
+  __device__ int area(int n) const override { return a * a + n; }
+};
+struct Line : Shape { __device__ int area(int n) const override { return -n; } };
+typedef int (*Op)(int, int);
+__device__ __noinline__ int add(int a, int b) { return a + b; }
+__device__ __noinline__ int mul(int a, int b) { return a * b; }
+__device__ Op ops[2] = {add, mul};
+extern "C" __global__ void k(int* out, int pick) {
+  int t = threadIdx.x;
+  Square s(t); Line l; const Shape* p = (t ^ pick) & 1 ? (const Shape*)&s : &l;
+  out[t] = p->area(pick) + 1000 * ops[(t >> 1) & 1](t, pick);
+}"""
+    out = np.zeros(32, np.int32)
+    report = vgpu.launch(cuda_to_ptx(source, "sm_80"), "k", 1, 32, [out, 6], target="sm_80")
+    assert report.ok, str(report)
+    want = [(t * t + 6 if t & 1 else -6) + 1000 * (t * 6 if t >> 1 & 1 else t + 6) for t in range(32)]
+    assert out.tolist() == want

@@ -80,12 +80,51 @@ void copy_locals(Warp& w, Mask m, const int64_t* triples, int64_t count) {
     }
 }
 
+// Hands the arguments of a call to the function at `entry` and adds its frame. imm[1], imm[2]: arguments, results.
+bool enter(Warp& w, const Instr& i, Mask m, std::vector<Frame>& frames, int64_t entry, const int64_t* triples) {
+  for (const Frame& f : frames) {
+    if (f.entry != static_cast<uint32_t>(entry)) continue;
+    report(w, i, Kind::illegal, m, "recursive call: a thread of the virtual GPU has one set of registers");
+    return false;
+  }
+  copy_locals(w, m, triples, i.imm[1]);
+  frames.push_back({w.path().pc + 1, static_cast<uint32_t>(entry), triples + 3 * i.imm[1], i.imm[2]});
+  return true;
+}
+
 // imm: target, arguments, results, then (from, to, bytes) in local memory for each.
 Step op_call(Warp& w, const Instr& i, Mask m) {
-  copy_locals(w, m, i.imm + 3, i.imm[1]);
   std::vector<Frame> frames = w.path().frames;
-  frames.push_back({w.path().pc + 1, &i});
+  if (!enter(w, i, m, frames, i.imm[0], i.imm + 3)) return Step::fault;
   split(w, m, static_cast<uint32_t>(i.imm[0]), std::move(frames));
+  return Step::jump;
+}
+
+// ops: address of the function. imm: candidates, arguments, results, then for each candidate its address, target and the
+// (from, to, bytes) as for `call`. One path a target.
+Step op_call_indirect(Warp& w, const Instr& i, Mask m) {
+  const uint64_t* address = w.r64(i.ops[0]);
+  const int64_t size = 2 + 3 * (i.imm[1] + i.imm[2]);
+  const std::vector<Frame> outer = w.path().frames;
+  while (m) {
+    const uint64_t wanted = address[w.first_lane(m)];
+    Mask same = 0;
+    for (Mask left = m; left; left &= left - 1)
+      if (address[__builtin_ctz(left)] == wanted) same |= 1u << __builtin_ctz(left);
+    const int64_t* found = i.imm + 3;
+    const int64_t* end = found + i.imm[0] * size;
+    while (found != end && static_cast<uint64_t>(*found) != wanted) found += size;
+    if (found == end) {
+      report(w, i, Kind::illegal, same, "call of " + hex(wanted) + ", which is no function of this prototype");
+      return Step::fault;
+    }
+    std::vector<Frame> frames = outer;
+    if (!enter(w, i, same, frames, found[1], found + 2)) return Step::fault;
+    m &= ~same;
+    const bool last = w.path().mask == same;
+    split(w, same, static_cast<uint32_t>(found[1]), std::move(frames));
+    if (!last && m) --w.path().pc;
+  }
   return Step::jump;
 }
 
@@ -94,7 +133,7 @@ Step op_ret(Warp& w, const Instr& i, Mask m) {
   std::vector<Frame> frames = w.path().frames;
   const Frame frame = frames.back();
   frames.pop_back();
-  copy_locals(w, m, frame.call->imm + 3 + 3 * frame.call->imm[1], frame.call->imm[2]);
+  copy_locals(w, m, frame.results, frame.result_count);
   split(w, m, frame.return_pc, std::move(frames));
   return Step::jump;
 }
@@ -239,6 +278,7 @@ void register_control(Registry& r) {
   r.add("bra", op_bra);
   r.add("brx", op_brx);
   r.add("call", op_call);
+  r.add("call.indirect", op_call_indirect);
   r.add("ret", op_ret);
   r.add("exit", op_exit);
   r.add("trap", op_trap);

@@ -59,9 +59,12 @@ struct Wait {
   uint64_t detail = 0;    // threads expected, parity ...
 };
 
+// An active call: `entry` is the first pc of the function, `results` the (from, to, bytes) of its results.
 struct Frame {
   uint32_t return_pc = 0;
-  const Instr* call = nullptr;
+  uint32_t entry = 0;
+  const int64_t* results = nullptr;
+  int64_t result_count = 0;
 };
 
 struct Path {

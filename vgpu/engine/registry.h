@@ -49,6 +49,7 @@ void register_ldmatrix(Registry& r);
 void register_cp_async(Registry& r);
 void register_bulk(Registry& r);
 void register_async_store(Registry& r);
+void register_tensor_map(Registry& r);
 void register_mbarrier(Registry& r);
 
 // Exit check of a block's mbarriers (mbarrier.cpp): reports tx-count != 0 or a phase in progress with arrivals.

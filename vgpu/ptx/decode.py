@@ -51,6 +51,9 @@ from . import (
     decode_move as _move,
 )
 from . import (
+    decode_tensormap as _tensormap,
+)
+from . import (
     decode_video as _video,
 )
 from . import (
@@ -66,7 +69,7 @@ from .plan import DECODERS, Opcode, Plan
 
 FAMILIES = (
     _alu, _atomic, _bulk, _cache, _compare, _control, _cp_async, _cvt, _fence, _float, _ldmatrix, _mbarrier, _memory,
-    _mma, _move, _video, _warp, _wgmma, _wmma,
+    _mma, _move, _tensormap, _video, _warp, _wgmma, _wmma,
 )  # fmt: skip
 
 _SELECTED = re.compile(r"\.[bh][0-7]{1,4}$")

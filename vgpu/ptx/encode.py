@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from .. import _engine
 from ..errors import UnsupportedInstruction
+from .calls import CALL, addressed, reachable
 from .decode import plan_for, shape_of
 from .operands import (
     INDEX,
@@ -32,7 +33,6 @@ from .traits import traits_of
 
 _STATEMENT = re.compile(r"(?:@\s*(!?)\s*([\w%$]+)\s+)?([a-z][\w.:]*(?:\s+\.[\w:.]+)*)\s*(.*)", re.S)
 _OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|\([^)]*\)|[^,\s][^,]*")
-_CALL = re.compile(r"(?:\(([^)]*)\)\s*,\s*)?([\w$%]+)\s*(?:,\s*\(([^)]*)\))?")
 _NEEDS_DEFINED = (
     "ld.",
     "st.",
@@ -43,6 +43,7 @@ _NEEDS_DEFINED = (
     "ldmatrix",
     "stmatrix",
     "mbarrier",
+    "tensormap",
     "brx",
     "bar",
     "mma",
@@ -53,7 +54,6 @@ _HANDLERS: dict[str, int] = _engine.handlers()
 # Functions of the device runtime, with the bytes of their arguments.
 _EXTERNALS = {"vprintf": ("call.printf", (8, 8)), "__assertfail": ("call.assert", (8, 8, 4, 8, 8))}
 _MAX_LOCAL = 1 << 19
-_MAX_CALLS = 200
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,8 @@ class Encoder:
 
     def __init__(self, module: Module, entry: Function) -> None:
         self.module = module
-        self.functions = _reachable(module, entry)
+        self.functions = reachable(module, entry)
+        self.addresses = addressed(module)
         self.symbols: dict[str, Symbol] = {}
         self.names = Names(self.symbols)
         self.code = array("q")
@@ -105,10 +106,13 @@ class Encoder:
         self.scope_count = 0
         self.fixups: list[tuple[int, str, tuple[int, ...], int]] = []
         self.calls: list[tuple[int, str]] = []
-        self.tables: dict[str, list[str]] = {}
+        self.tables: dict[str, list[str]] = {}  # of .branchtargets and .calltargets
+        self.prototypes: set[str] = set()
         self.compiled: dict[tuple[str, tuple[str, ...]], _Compiled] = {}
         self.needs: dict[Need, tuple[str, int]] = {}
         self.static_shared = self._place_variables()
+        for name, address in self.addresses.items():
+            self.symbols.setdefault(name, Symbol("code", address))
         for function in self.functions[1:]:
             for p in (*function.parameters, *function.results):
                 self._local(p.name, p.size, p.align, function.line)
@@ -173,7 +177,7 @@ class Encoder:
         numbers = {v.name: k for k, v in enumerate(self.variables)}
         out = []
         for v in self.variables:
-            init, relocations = _initial(v, numbers)
+            init, relocations = _initial(v, numbers, self.addresses)
             out.append((v.name, max(v.size, 1), v.align, init, relocations))
         return out
 
@@ -202,13 +206,15 @@ class Encoder:
         self._emit(_HANDLERS["ret"], -1, line, 0, [], [])
 
     def _collect_tables(self, function: Function) -> None:
-        """``.branchtargets`` lists stand behind a label, often after the branch that uses them."""
+        """Lists of targets and prototypes stand behind a label, often after the branch or call that uses them."""
         label = ""
         for kind, text, _ in function.tokens:
             if kind == "label":
                 label = text
-            elif kind == "statement" and text.startswith(".branchtargets"):
-                self.tables[label] = [t.strip() for t in text[14:].split(",")]
+            elif kind == "statement" and text.startswith((".branchtargets", ".calltargets")):
+                self.tables[label] = [t.strip() for t in text.split(None, 1)[-1].split(",")]
+            elif kind == "statement" and text.startswith(".callprototype"):
+                self.prototypes.add(label)
 
     def _new_scope(self) -> int:
         self.scope_count += 1
@@ -345,9 +351,9 @@ class Encoder:
             self.fixups.append((at + k, name, tuple(self.scopes), line))
 
     def _call(self, rest: str, guard: int, line: int) -> None:
-        m = _CALL.match(rest)
-        if m is None or m.group(2).startswith("%"):
-            raise UnsupportedInstruction("an indirect call is not run by the virtual GPU")
+        m = CALL.match(rest)
+        if m is None:
+            raise syntax_error("a call is malformed", line, rest)
         results = [t.strip() for t in (m.group(1) or "").split(",") if t.strip()]
         arguments = [t.strip() for t in (m.group(3) or "").split(",") if t.strip()]
         name = m.group(2)
@@ -355,15 +361,49 @@ class Encoder:
             self._call_external(name, results, arguments, guard, line)
             return
         callee = self.module.functions.get(name)
+        if callee is None and m.group(4) is not None:
+            self._call_indirect(name, m.group(4), results, arguments, guard, line)
+            return
         if callee is None or not callee.defined:
             raise UnsupportedInstruction(f"call of {name}, which has no body")
+        copies = self._copies(callee, results, arguments, line)
+        imms = [0, len(arguments), len(results), *copies]
+        self.calls.append((self._emit(_HANDLERS["call"], guard, line, 0, [], imms), name))
+
+    def _copies(self, callee: Function, results: list[str], arguments: list[str], line: int) -> list[int]:
+        """(from, to, bytes) in local memory of every argument, then of every result."""
         sizes = [p.size for p in callee.parameters], [p.size for p in callee.results]
-        given, wanted = self._places(name, arguments, sizes[0], line), self._places(name, results, sizes[1], line)
+        given = self._places(callee.name, arguments, sizes[0], line)
+        wanted = self._places(callee.name, results, sizes[1], line)
         formals = [self.symbols[p.name].value for p in (*callee.parameters, *callee.results)]
         copies = [*zip(given, formals, sizes[0], strict=False)]
         copies += zip(formals[len(given) :], wanted, sizes[1], strict=True)
-        imms = [0, len(arguments), len(results), *(n for copy in copies for n in copy)]
-        self.calls.append((self._emit(_HANDLERS["call"], guard, line, 0, [], imms), name))
+        return [n for copy in copies for n in copy]
+
+    def _call_indirect(
+        self, target: str, kind: str, results: list[str], arguments: list[str], guard: int, line: int
+    ) -> None:
+        """A call through a register: of any function of the prototype, or of those that ``.calltargets`` lists."""
+        listed = self.tables.get(kind)
+        if listed is None and kind not in self.prototypes:
+            raise syntax_error(f"{kind!r} is no .callprototype or .calltargets", line)
+        sizes = [self.symbols.get(n, Symbol("", 0)).size for n in (*arguments, *results)]
+        imms, places = [0, len(arguments), len(results)], []
+        for name in listed or self.addresses:
+            callee = self.module.functions[name] if name in self.addresses else None
+            if callee is None:
+                raise syntax_error(f"{name!r} of {kind} is no function with a body", line)
+            shape = len(callee.parameters), len(callee.results), [p.size for p in (*callee.parameters, *callee.results)]
+            if shape != (len(arguments), len(results), sizes):
+                continue
+            imms[0] += 1
+            imms.append(self.addresses[name])
+            places.append((len(imms), name))
+            imms += [0, *self._copies(callee, results, arguments, line)]
+        ops: list[int] = []
+        make_encoder(self.names, "r:u64")(target, ops, [], line)
+        at = self._emit(_HANDLERS["call.indirect"], guard, line, 2, ops, imms)
+        self.calls += [(at + index, name) for index, name in places]
 
     def _call_external(self, name: str, results: list[str], arguments: list[str], guard: int, line: int) -> None:
         handler, sizes = _EXTERNALS[name]
@@ -406,44 +446,9 @@ def _permuted(opcode: str, a: str, b: str, selector: str) -> tuple[str, str]:
     return (a, a) if picked == {0} else (b, b) if picked == {4} else (a, b)
 
 
-def _callees(module: Module, function: Function) -> list[Function]:
-    out = []
-    for kind, text, _ in function.tokens:
-        if kind != "statement" or "call" not in text:
-            continue
-        m = _STATEMENT.match(text)
-        if m is not None and m.group(3).startswith("call") and (c := _CALL.match(m.group(4))) is not None:
-            callee = module.functions.get(c.group(2))
-            if callee is not None and callee.defined and callee not in out:
-                out.append(callee)
-    return out
-
-
-def _reachable(module: Module, entry: Function) -> tuple[Function, ...]:
-    """The kernel and every function it may call; a thread has one set of registers, so none may call itself."""
-    out: dict[str, Function] = {}
-    done: set[str] = set()
-
-    def visit(function: Function, callers: tuple[str, ...]) -> None:
-        if function.name in callers:
-            raise UnsupportedInstruction(
-                f"PTX line {function.line}: recursive call of {function.name}",
-                values={"calls": " -> ".join((*callers, function.name)[-8:])},
-                remedy="rewrite it as a loop: a thread of the virtual GPU has one set of registers",
-            )
-        if len(callers) > _MAX_CALLS:
-            raise UnsupportedInstruction(f"PTX line {function.line}: calls are nested deeper than {_MAX_CALLS}")
-        out[function.name] = function
-        for callee in _callees(module, function):
-            if callee.name not in done:
-                visit(callee, (*callers, function.name))
-        done.add(function.name)
-
-    visit(entry, ())
-    return tuple(out.values())
-
-
-def _initial(v: Variable, numbers: dict[str, int]) -> tuple[bytes, list[tuple[int, int, int]]]:
+def _initial(
+    v: Variable, numbers: dict[str, int], functions: dict[str, int]
+) -> tuple[bytes, list[tuple[int, int, int]]]:
     """The bytes of an initialiser, and the places that hold addresses of other variables."""
     if not v.init:
         return b"", []
@@ -460,7 +465,7 @@ def _initial(v: Variable, numbers: dict[str, int]) -> tuple[bytes, list[tuple[in
             relocations.append((len(out), numbers[base.strip()], signed_offset(addend or "0", v.line)))
             out += bytes(8)
             continue
-        value = literal(text, v.type)
+        value = functions.get(name.strip(), literal(text, v.type))
         if value is None:
             raise syntax_error(f"the initialiser {text!r} of {v.name} is not a literal", v.line)
         out += (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")

@@ -19,7 +19,7 @@ _ROOTS = {
     **dict.fromkeys(("bar", "barrier", "mbarrier", "fence", "membar", "griddepcontrol"), "barrier"),
     **dict.fromkeys(("shfl", "vote", "match", "redux", "elect", "activemask"), "warp"),
     **dict.fromkeys(("mov", "mapa", "cvta", "prmt", "selp", "getctarank", "movmatrix"), "move"),
-    **dict.fromkeys(("cp", "prefetch", "prefetchu"), "copy"),
+    **dict.fromkeys(("cp", "prefetch", "prefetchu", "tensormap"), "copy"),
     "cvt": "convert",
     **dict.fromkeys(
         ("bra", "brx", "call", "ret", "exit", "trap", "brkpt", "nanosleep", "setmaxnreg", "pmevent", "createpolicy"),
