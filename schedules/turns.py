@@ -91,7 +91,7 @@ def with_turns(program: Program, grid: Entry, loop: Entry, turn: Turn) -> Progra
         num_warps=int(old.num_warps), roles=list(old.roles), pipelines=list(old.pipelines), scopes=scopes
     )
     thread = _thread(grid.node)
-    extra = list(_statements(loop.node, thread, turn.groups))
+    extra = _statements(loop.node, thread, turn.groups)
 
     def rebuilt(node: Any) -> Any:
         return edit.with_loop(node, body=tirx.SeqStmt([*edit.statements(node.body), *extra]))
@@ -100,7 +100,7 @@ def with_turns(program: Program, grid: Entry, loop: Entry, turn: Turn) -> Progra
     return edit.annotate_block(program, program.outline().grids[0].node, {SCHEDULE: schedule})
 
 
-def _statements(loop: Any, thread: Any, groups: int) -> tuple[Any, Any]:
+def _statements(loop: Any, thread: Any, groups: int) -> tuple[Any, ...]:
     group, threads = tirx.floordiv(thread, GROUP), 2 * GROUP
     last = group == groups - 1
     opened = _when(tirx.And(last, loop.loop_var == loop.min), _arrive(FIRST_BARRIER, threads))
@@ -108,7 +108,7 @@ def _statements(loop: Any, thread: Any, groups: int) -> tuple[Any, Any]:
     following = FIRST_BARRIER + tirx.floormod(group + 1, groups)
     ends = tirx.And(last, loop.loop_var == loop.min + loop.extent - 1)
     passed = _when(tirx.Not(ends), _arrive(following, threads))
-    return tuple(  # type: ignore[return-value]
+    return tuple(
         keep_span(tirx.AttrStmt(None, OP_ID, tirx.StringImm(name), body), loop)
         for name, body in ((WAIT, wait), (PASS, passed))
     )
@@ -127,7 +127,7 @@ def _thread(grid: Any) -> Any:
     found: list[Any] = []
 
     def visit(node: Any) -> None:
-        value = node.value if isinstance(node, tirx.Bind) else None
+        value: Any = node.value if isinstance(node, tirx.Bind) else None
         is_index = isinstance(value, tirx.Call) and str(value.op.name) == "tl.launch_thread_idx"
         if is_index and int(value.args[0]) == 0:
             found.append(node.var)
