@@ -288,3 +288,19 @@ def test_blocks_that_reach_over_the_end_of_a_vector():
 
     a = torch.randn(1000)
     right(f, "sm_90a", (a, torch.empty(1000)), a)
+
+
+def test_a_length_known_only_from_a_tensor_that_no_kernel_reads():
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def f(A: T.Tensor((64,), "float32"), X: T.Tensor((n,), "int32"), C: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64) as _:
+            for i in T.Parallel(64):
+                C[i] = A[i] * n
+
+    kernel = compile(Program.from_primfunc(f), target="sm_80")
+    for length in (0, 5, 1000):
+        c = torch.empty(64)
+        kernel(torch.ones(64), torch.zeros(length, dtype=torch.int32), c)
+        assert torch.equal(c, torch.full((64,), float(length)))

@@ -4,10 +4,12 @@ import warnings
 from dataclasses import fields
 
 import schedule_programs as programs
+from attention_program import attention
 from hypothesis import strategies as st
 
 from tilewright.dsl import Loop, Target
 from tilewright.errors import TilewrightError
+from tilewright.lowering import Options, lowered_source
 from tilewright.runtime import check, compile
 from tilewright.schedules import PRIMITIVES, Schedule
 
@@ -16,6 +18,9 @@ SIZES = {
     "softmax": {"m": 20, "n": 64},
     "layer_norm": {"m": 20, "n": 64},
 }
+QUICK = tuple(SIZES)
+SIZES["attention"] = {"queries": 64, "keys": 64, "dim": 32, "tile_m": 64, "tile_n": 32}
+LONG = tuple(SIZES)
 TARGETS = ("sm_80", "sm_90a")
 WORDS = {
     "where": ("shared", "fragment"),
@@ -38,7 +43,8 @@ NUMBERS = {
 
 
 def program_of(name):
-    return getattr(programs, name).bind(**SIZES[name])
+    factory = attention if name == "attention" else getattr(programs, name)
+    return factory.bind(**SIZES[name])
 
 
 def names_of(program):
@@ -77,9 +83,9 @@ def steps(names):
 
 
 @st.composite
-def drawn(draw):
-    """A program's name, a target and the JSON of a schedule; a step that does not fit ends it, or is left out."""
-    name, target = draw(st.sampled_from(sorted(SIZES))), draw(st.sampled_from(TARGETS))
+def drawn(draw, among=QUICK):
+    """The name of a program, a target and the JSON of a schedule; a step that does not fit ends it, or is left out."""
+    name, target = draw(st.sampled_from(sorted(among))), draw(st.sampled_from(TARGETS))
     program = program_of(name)
     schedule = Schedule()
     for _ in range(draw(st.integers(1, 6))):
@@ -92,6 +98,12 @@ def drawn(draw):
         else:
             schedule = longer
     return name, target, schedule.to_json()
+
+
+def generated(name, target, text):
+    """The CUDA text under a schedule, made anew whatever a cache holds."""
+    scheduled = Schedule.from_json(text).apply(program_of(name), Target(target))
+    return lowered_source(scheduled, Target(target), Options()).cuda
 
 
 def outcome(name, target, text):

@@ -5,7 +5,7 @@ from schedule_programs import gemm, operands, softmax, wrong
 
 from tilewright.dsl import kernel
 from tilewright.dsl import language as T
-from tilewright.runtime import check, compile
+from tilewright.runtime import check, compile, recording
 from tilewright.schedules import Schedule
 from tilewright.schedules.errors import UnknownHandle
 from tilewright.schedules.library import ampere, hopper
@@ -70,6 +70,49 @@ def test_the_same_recipe_small_enough_to_run():
     tensors = operands(program)
     compile(program, hopper.gemm(program, panel=2, blocks=3), "sm_90a")(*tensors)
     assert not wrong(program, *tensors)
+
+
+@kernel
+def plain(m, n, k):
+    @T.prim_func
+    def gemm(A: T.Tensor((m, k), "bfloat16"), B: T.Tensor((k, n), "bfloat16"), C: T.Tensor((m, n), "bfloat16")):
+        with T.Kernel(T.ceildiv(n, 256), T.ceildiv(m, 128), threads=256) as (bx, by):
+            a = T.alloc_shared((128, 64), "bfloat16")
+            b = T.alloc_shared((64, 256), "bfloat16")
+            c = T.alloc_fragment((128, 256), "float32")
+            T.clear(c)
+            for ko in T.Pipelined(T.ceildiv(k, 64), num_stages=4):
+                T.copy(A[by * 128, ko * 64], a)
+                T.copy(B[ko * 64, bx * 256], b)
+                T.gemm(a, b, c)
+            T.copy(c, C[by * 128, bx * 256])
+
+    return gemm
+
+
+def counted(program, schedule):
+    kernel = compile(program, schedule, "sm_90a")
+    with recording("eager", checks=("banks", "sectors", "traffic")) as reports:
+        kernel(*operands(program))
+    return reports[0].counts
+
+
+@pytest.mark.long
+def test_the_recipe_needs_no_more_than_the_default():
+    def ours(k):
+        program = gemm.bind(m=256, n=512, k=k, tm=128, tn=256, tk=64, dtype="bfloat16", out="bfloat16")
+        return counted(program, hopper.gemm(program, blocks=2))
+
+    recipe = {k: ours(k) for k in (512, 1024)}
+    default = {k: counted(plain.bind(m=256, n=512, k=k), None) for k in (512, 1024)}
+
+    def main_loop(counts):
+        return counts[1024]["instructions"] - counts[512]["instructions"]
+
+    assert main_loop(recipe) <= main_loop(default)
+    assert recipe[1024]["shared.conflicts"] == 0
+    assert recipe[1024]["global.bytes"] <= default[1024]["global.bytes"]
+    assert recipe[1024]["global.sectors"] <= default[1024]["global.sectors"]
 
 
 @kernel

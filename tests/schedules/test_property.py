@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
 import pytest
-from drawn import drawn, outcome
+from drawn import LONG, drawn, generated, outcome
 from hypothesis import HealthCheck, given, settings
 
 from tilewright.schedules import Schedule
@@ -43,6 +43,20 @@ def settle(worker, case):
     assert found == "right" or found.startswith("refused: "), f"{name} on {target}: {Schedule.from_json(text)}: {found}"
 
 
+CHAINS = {
+    "sm_80": Schedule().threads(128).pipeline("ko", 2).pad("a", 8).rasterize(2).stage("copy c->C").split_k("ko", 3),
+    "sm_90a": Schedule().threads(128).pipeline("ko", 2).stage("copy c->C").swizzle("c_staged", 64).persistent(2),
+}
+
+
+@pytest.mark.parametrize("target", CHAINS)
+def test_a_schedule_read_back_in_another_process_gives_the_same_code(worker, target):
+    text = CHAINS[target].to_json()
+    there = worker.pool.submit(generated, "gemm", target, text).result(timeout=SECONDS)
+    assert there == generated("gemm", target, text)
+    assert Schedule.from_json(text) == CHAINS[target]
+
+
 COMMON = {"deadline": None, "database": None, "suppress_health_check": list(HealthCheck), "derandomize": True}
 
 
@@ -54,6 +68,6 @@ def test_a_random_schedule_is_refused_or_right(worker, case):
 
 @pytest.mark.long
 @settings(max_examples=2000, **COMMON)
-@given(drawn())
+@given(drawn(LONG))
 def test_two_thousand_random_schedules_are_refused_or_right(worker, case):
     settle(worker, case)
