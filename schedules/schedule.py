@@ -24,9 +24,11 @@ from .primitives import (
     Pad,
     Partition,
     Persistent,
+    PingPong,
     Pipeline,
     Place,
     Rasterize,
+    Specialize,
     SplitK,
     Stage,
     StreamK,
@@ -144,6 +146,14 @@ class Schedule:
     def unroll(self, loop: str, factor: int = 0) -> Schedule:
         """Repeat the body of ``loop`` ``factor`` times a round (0: as often as it runs)."""
         return self.then(Unroll(loop, factor))
+
+    def specialize(self, consumers: int = 2, producer_registers: int = 24, consumer_registers: int = 240) -> Schedule:
+        """Let one warpgroup load and ``consumers`` compute, with registers of their own."""
+        return self.then(Specialize(consumers, producer_registers, consumer_registers))
+
+    def ping_pong(self, loop: str, first: str, last: str) -> Schedule:
+        """Let consumers take turns in ``loop`` from ``first`` to ``last``."""
+        return self.then(PingPong(loop, first, last))
 
     def apply(self, program: Program, target: Target) -> Program:
         """The scheduled program; the same object when there is no step and no open tile.

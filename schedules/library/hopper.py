@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .hopper_attention import attention
 from .hopper_gemm import gemm, split_k, stream_k
 
-__all__ = ["gemm", "split_k", "stream_k"]
+__all__ = ["attention", "gemm", "split_k", "stream_k"]

@@ -14,9 +14,11 @@ from .overlap import Overlap as Overlap
 from .pad import Pad as Pad
 from .partition import Partition as Partition
 from .persistent import Persistent as Persistent
+from .ping_pong import PingPong as PingPong
 from .pipeline import Pipeline as Pipeline
 from .place import Place as Place
 from .rasterize import Rasterize as Rasterize
+from .specialize import Specialize as Specialize
 from .split_k import SplitK as SplitK
 from .stage import Stage as Stage
 from .stream_k import StreamK as StreamK
@@ -50,6 +52,8 @@ PRIMITIVES = (
     Order,
     Overlap,
     Unroll,
+    Specialize,
+    PingPong,
 )
 
 __all__ = [
@@ -66,9 +70,11 @@ __all__ = [
     "Pad",
     "Partition",
     "Persistent",
+    "PingPong",
     "Pipeline",
     "Place",
     "Rasterize",
+    "Specialize",
     "SplitK",
     "Stage",
     "StreamK",

@@ -87,7 +87,7 @@ class Pipeline:
         plain = rf"\b{re.escape(self.loop)}(?:_\d+)? {symbol} {slots}\b"
         waits = numbers(r"cp_async_wait<(\d+)>", artifact.cuda)
         barriers = numbers(r"mbarrier_mem\[(\d+)\]", artifact.cuda)
-        one_sided = numbers(r"pipeline_mbar_mem\[(\d+)\]", artifact.cuda)  # TMA without a producer of its own
+        one_sided = numbers(r"(?:pipeline_mbar|_full)_mem\[(\d+)\]", artifact.cuda)  # a barrier a slot
         shown = max(waits, default=0) >= self.depth - 1 or max(barriers, default=0) >= 2 * self.depth
         shown = shown or max(one_sided, default=0) >= self.depth
         if not shown and not re.search(f"{modulo}|{plain}", artifact.cuda):
