@@ -46,6 +46,13 @@ mapa.shared::cluster.u64 %d1, %d2, %r3
 getctarank.u64 %r1, %d2
 getctarank.u32 %r1, %d2
 getctarank.shared::cluster.u32 %r1, %r2
+alloca.u64 %d1, 64
+alloca.u64 %d1, %d2, 24
+alloca.u32 %r1, %r2, 32
+alloca.b64 %d1, %d2
+stacksave.u64 %d1
+stacksave.b64 %d1
+stackrestore.u32 %r1
 mov.b128 %q1, {%d1, %d2}
 mov.b128 {%d1, %d2}, %q1
 mov.b128 %q1, %q2

@@ -23,9 +23,14 @@ py::dict numbered(const std::vector<std::string>& names) {
 using ConstantTuple = std::tuple<int, bool, int64_t, uint32_t>;
 using VariableTuple = std::tuple<std::string, uint64_t, uint32_t, py::bytes, std::vector<std::tuple<uint64_t, uint32_t, int64_t>>>;
 
+// (entry, first and last virtual register, first and last predicate, local ranges, takes the address of one)
+using FunctionTuple = std::tuple<uint32_t, uint32_t, uint32_t, uint32_t, uint32_t,
+                                 std::vector<std::pair<uint32_t, uint32_t>>, bool>;
+
 std::shared_ptr<Program> make_program(const py::buffer& code, const py::bytes& widths, uint32_t pred_count,
                                       const std::vector<ConstantTuple>& constants,
-                                      const std::vector<VariableTuple>& variables) {
+                                      const std::vector<VariableTuple>& variables,
+                                      const std::vector<FunctionTuple>& functions) {
   const py::buffer_info info = code.request();
   ProgramInput in;
   in.code = static_cast<const int64_t*>(info.ptr);
@@ -37,6 +42,8 @@ std::shared_ptr<Program> make_program(const py::buffer& code, const py::bytes& w
     in.constants.push_back({static_cast<ConstantKind>(kind), wide, value, variable, 0});
   for (const auto& [name, bytes, align, init, relocations] : variables)
     in.variables.push_back({name, bytes, align, std::string(init), relocations});
+  for (const auto& [entry, r0, r1, p0, p1, locals, takes_address] : functions)
+    in.functions.push_back({entry, r0, r1, p0, p1, locals, takes_address, 0, 0, {}});
   return build_program(in);
 }
 

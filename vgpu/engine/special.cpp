@@ -123,6 +123,7 @@ void start_warp(Launch& launch, Warp& w, uint32_t threads) {
   w.wgmma_issued = 0;
   w.wgmma_fenced = false;
   w.register_changes = 0;
+  std::fill(w.stack, w.stack + kLanes, 0);
   w.register_change = nullptr;
   w.local.assign(size_t{launch.local_bytes} * kLanes, 0);
   w.paths.assign(1, Path{});

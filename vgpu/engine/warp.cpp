@@ -1,6 +1,7 @@
 // The interpreter loop of a warp: paths of (pc, lanes), the lowest pc first, merged when they meet.
 #include <algorithm>
 
+#include "frames.h"
 #include "interpret.h"
 #include "observe.h"
 
@@ -30,6 +31,7 @@ void merge(Warp& w) {
       continue;
     }
     a.mask |= b.mask;
+    for (size_t f = 0; f < a.frames.size(); ++f) a.frames[f].saved = joined(a.frames[f].saved, b.frames[f].saved, b.mask);
     ++w.merges;
     if (k < w.current) --w.current;
     w.paths.erase(w.paths.begin() + static_cast<std::ptrdiff_t>(k));

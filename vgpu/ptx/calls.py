@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 
-from ..errors import UnsupportedInstruction
 from .parse import Function, Module
 
 # (results), target, (arguments), prototype or targets
 CALL = re.compile(r"(?:\(([^)]*)\)\s*,\s*)?([\w$%]+)\s*(?:,\s*\(([^)]*)\))?\s*(?:,\s*([\w$%]+))?\s*$")
 _CALL_STATEMENT = re.compile(r"(?:@\s*!?\s*[\w%$]+\s+)?call(?:\s*\.uni)?\s+(.*)", re.S)
+_ACCESS = re.compile(r"(?:@\s*!?\s*[\w%$]+\s+)?(?:ld|st)\.")
 _WORD = re.compile(r"[A-Za-z_$][\w$]*")
-_MAX_CALLS = 200
 CODE_WINDOW = 1 << 62  # addresses of functions lie in no window of memory
 CODE_STEP = 16
 
@@ -51,31 +50,23 @@ def addressed(module: Module) -> dict[str, int]:
 
 
 def reachable(module: Module, entry: Function) -> tuple[Function, ...]:
-    """The kernel and every function it may call; a thread has one set of registers, so none may call itself.
-
-    A call through a register may reach every function whose address is taken; a cycle of those is found when it runs.
-    """
+    """The kernel and every function it may call; a call through a register may reach those whose address is taken."""
     out: dict[str, Function] = {}
-    done: set[str] = set()
-
-    def visit(function: Function, callers: tuple[str, ...]) -> None:
-        if function.name in callers:
-            raise UnsupportedInstruction(
-                f"PTX line {function.line}: recursive call of {function.name}",
-                values={"calls": " -> ".join((*callers, function.name)[-8:])},
-                remedy="rewrite it as a loop: a thread of the virtual GPU has one set of registers",
-            )
-        if len(callers) > _MAX_CALLS:
-            raise UnsupportedInstruction(f"PTX line {function.line}: calls are nested deeper than {_MAX_CALLS}")
+    waiting = [entry]
+    while waiting:
+        function = waiting.pop(0)
+        if function.name in out:
+            continue
         out[function.name] = function
-        for callee in _callees(module, function):
-            if callee.name not in done:
-                visit(callee, (*callers, function.name))
-        done.add(function.name)
-
-    visit(entry, ())
-    if any(_calls_indirectly(module, f) for f in (*out.values(), *(module.functions[n] for n in addressed(module)))):
-        for name in addressed(module):
-            if name not in done:
-                visit(module.functions[name], ())
+        waiting += _callees(module, function)
+        if _calls_indirectly(module, function):
+            waiting += [module.functions[name] for name in addressed(module)]
     return tuple(out.values())
+
+
+def takes_local_address(function: Function) -> bool:
+    """Whether it takes the address of its ``.local`` variables: a deeper activation of it would have the same."""
+    texts = [text for kind, text, _ in function.tokens if kind == "statement"]
+    names = {w for text in texts if text.startswith(".local") for w in _WORD.findall(text)}
+    used = (text for text in texts if text[0] != "." and not _ACCESS.match(text))
+    return any(names.intersection(_WORD.findall(text)) for text in used)

@@ -96,6 +96,24 @@ def decode_setmaxnreg(op: Opcode, _shape: tuple[str, ...]) -> Plan:
     return Plan("setmaxnreg", ("imm@24,256,8",))
 
 
+@decoder("alloca")
+def decode_alloca(op: Opcode, shape: tuple[str, ...]) -> Plan:
+    """Memory of the thread's stack, aligned to 8 bytes or as its third operand says."""
+    t = op.choose(("u32", "u64"))
+    op.finish()
+    align = ("imm=1,2,4,8,16,32,64,128",) if len(shape) == 3 else ()
+    return Plan("alloca", (f"w:{t}", f"r:{t}", *align), (int(t[1:]) // 8, 8))
+
+
+@decoder("stacksave", "stackrestore")
+def decode_stack(op: Opcode, _shape: tuple[str, ...]) -> Plan:
+    """The top of the thread's stack, to be gone back to."""
+    t = op.choose(("u32", "u64"))
+    op.finish()
+    restores = op.root == "stackrestore"
+    return Plan("stack", (f"{'r' if restores else 'w'}:{t}",), (int(restores), int(t[1:]) // 8))
+
+
 @decoder("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep")
 def decode_texture(op: Opcode, _shape: tuple[str, ...]) -> Plan:
     """Textures and surfaces."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from .. import _engine
 from ..errors import UnsupportedInstruction
-from .calls import CALL, addressed, reachable
+from .calls import CALL, addressed, reachable, takes_local_address
 from .decode import plan_for, shape_of
 from .operands import (
     INDEX,
@@ -54,6 +54,7 @@ _HANDLERS: dict[str, int] = _engine.handlers()
 # Functions of the device runtime, with the bytes of their arguments.
 _EXTERNALS = {"vprintf": ("call.printf", (8, 8)), "__assertfail": ("call.assert", (8, 8, 4, 8, 8))}
 _MAX_LOCAL = 1 << 19
+_STACK_BYTES = 16384  # of alloca, behind all other local memory (frames.h)
 
 
 @dataclass(frozen=True)
@@ -108,14 +109,21 @@ class Encoder:
         self.calls: list[tuple[int, str]] = []
         self.tables: dict[str, list[str]] = {}  # of .branchtargets and .calltargets
         self.prototypes: set[str] = set()
+        self.stack = False
         self.compiled: dict[tuple[str, tuple[str, ...]], _Compiled] = {}
         self.needs: dict[Need, tuple[str, int]] = {}
+        # Parameters and results of each function, and the local memory that they take.
+        self.formals: dict[str, tuple[dict[str, Symbol], tuple[int, int]]] = {}
+        self.ranges: list[tuple[int, int, int, int, int, list[tuple[int, int]], bool]] = []
         self.static_shared = self._place_variables()
         for name, address in self.addresses.items():
             self.symbols.setdefault(name, Symbol("code", address))
         for function in self.functions[1:]:
+            start = self.local_bytes
             for p in (*function.parameters, *function.results):
                 self._local(p.name, p.size, p.align, function.line)
+            names = (p.name for p in (*function.parameters, *function.results))
+            self.formals[function.name] = {name: self.symbols.pop(name) for name in names}, (start, self.local_bytes)
 
     def run(self) -> Kernel:
         """The encoded kernel."""
@@ -127,8 +135,11 @@ class Encoder:
         for at, name in self.calls:
             self.code[at] = self.starts[name]
         program = _engine.make_program(
-            self.code, bytes(self.names.widths), self.names.predicates, self.names.constants, self._variable_tuples()
-        )
+            self.code, bytes(self.names.widths), self.names.predicates, self.names.constants, self._variable_tuples(),
+            self.ranges,
+        )  # fmt: skip
+        if self.stack:
+            self.local_bytes = -(-self.local_bytes // 16) * 16 + _STACK_BYTES
         size = max((p.offset + p.size for p in entry.parameters), default=0)
         return Kernel(
             program, 0, entry.parameters, size, self.static_shared, self.local_bytes, entry.directives, self.functions,
@@ -185,6 +196,9 @@ class Encoder:
     def _function(self, function: Function) -> None:
         self.starts[function.name] = self.pc
         self.names.enter_function()
+        start = len(self.names.widths), self.names.predicates, self.local_bytes
+        formals = self.formals.get(function.name, ({}, (0, 0)))
+        self.symbols.update(formals[0])
         self.compiled.clear()
         self.scopes = [self._new_scope()]
         if function.entry:
@@ -204,6 +218,12 @@ class Encoder:
                 self.names.close()
                 self.scopes.pop()
         self._emit(_HANDLERS["ret"], -1, line, 0, [], [])
+        registers, predicates, local = start
+        locals_ = [formals[1], (local, self.local_bytes)]
+        self.ranges.append(
+            (self.starts[function.name], registers, len(self.names.widths), predicates, self.names.predicates, locals_,
+             takes_local_address(function))
+        )  # fmt: skip
 
     def _collect_tables(self, function: Function) -> None:
         """Lists of targets and prototypes stand behind a label, often after the branch or call that uses them."""
@@ -323,6 +343,7 @@ class Encoder:
                 raise UnsupportedInstruction(f"{opcode} needs {need}, which the virtual GPU does not run")
             self.needs.setdefault(need, (opcode, line))
         plan = plan_for(opcode, shape)
+        self.stack |= plan.handler in ("alloca", "stack")
         wanted = len(plan.operands)
         if not wanted - plan.optional <= len(shape) - plan.unread <= wanted:
             raise UnsupportedInstruction(f"{opcode} has {len(shape)} operands where {wanted} belong")
@@ -365,7 +386,8 @@ class Encoder:
             self._call_indirect(name, m.group(4), results, arguments, guard, line)
             return
         if callee is None or not callee.defined:
-            raise UnsupportedInstruction(f"call of {name}, which has no body")
+            why = "an indirect call needs a .callprototype or .calltargets" if name[0] == "%" else "which has no body"
+            raise UnsupportedInstruction(f"call of {name}, {why}")
         copies = self._copies(callee, results, arguments, line)
         imms = [0, len(arguments), len(results), *copies]
         self.calls.append((self._emit(_HANDLERS["call"], guard, line, 0, [], imms), name))
@@ -375,7 +397,8 @@ class Encoder:
         sizes = [p.size for p in callee.parameters], [p.size for p in callee.results]
         given = self._places(callee.name, arguments, sizes[0], line)
         wanted = self._places(callee.name, results, sizes[1], line)
-        formals = [self.symbols[p.name].value for p in (*callee.parameters, *callee.results)]
+        symbols = self.formals[callee.name][0]
+        formals = [symbols[p.name].value for p in (*callee.parameters, *callee.results)]
         copies = [*zip(given, formals, sizes[0], strict=False)]
         copies += zip(formals[len(given) :], wanted, sizes[1], strict=True)
         return [n for copy in copies for n in copy]
