@@ -76,13 +76,15 @@ def _frame(line: str) -> bool:
     return bool(re.match(r"\s*(\d+:|File \"|at /|Traceback|Stack trace)", line))
 
 
-_ESCAPED = re.compile(r"Versioned buffer load escaped|InputShape\(\) = \((\d+), ([\d, ]+)\) shape = \(\2\)")
+_ESCAPED = "Versioned buffer load escaped"
+_SHAPES = re.compile(r"InputShape\(\) = \(([\d, ]+)\) shape = \(([\d, ]+)\)")
 _CONFLICT = re.compile(r"Layout infer conflict between (\w+) and (\w+)")
 
 
 def _explained(message: str) -> str:
     """TileLang's message in words, where its own are about the inside of a pass."""
-    if _ESCAPED.search(message):
+    shapes = _SHAPES.search(message)
+    if _ESCAPED in message or (shapes and shapes[1].count(",") != shapes[2].count(",")):
         return (
             "a shared tile that a pipelined loop fills is also used outside that loop, where it has several slots and "
             "none is meant"

@@ -12,12 +12,21 @@ CONSUMERS = 256  # threads of two warpgroups
 STAGED_WIDTH = 128  # bytes of a swizzled row of the staged result
 
 
-def gemm(program: Program, *, depth: int = 4, panel: int = 8, persistent: bool = True, blocks: int = 0) -> Schedule:
-    """The cooperative recipe: one warp loads by TMA, two warpgroups share each tile by rows.
+def gemm(
+    program: Program,
+    *,
+    depth: int = 4,
+    panel: int = 8,
+    persistent: bool = True,
+    blocks: int = 0,
+    ping_pong: bool = False,
+) -> Schedule:
+    """The recipe: one warpgroup loads by TMA, two share each tile by rows and multiply together, or in turn.
 
     Made for tiles of 128 x 256 x 64 in two-byte types: 64 x 256 of the result a warpgroup, 196,608 bytes of slots. The
     result leaves through shared memory by TMA; tiles are visited in panels of ``panel`` rows for reuse in L2.
-    A persistent block stores in pieces, since the next tile's loads fill its slots meanwhile.
+    A persistent block stores in pieces, since the next tile's loads fill its slots meanwhile; so do roles, whose slots
+    stay their own.
 
     Args:
         program: a program with one matrix product, placed or open.
@@ -25,6 +34,7 @@ def gemm(program: Program, *, depth: int = 4, panel: int = 8, persistent: bool =
         panel: rows of tiles in a panel.
         persistent: ``blocks`` blocks that take tile after tile, instead of one block a tile.
         blocks: how many (0: one a multiprocessor).
+        ping_pong: whether the two warpgroups multiply in turn, each with 240 registers a thread of its own.
 
     Raises:
         UnknownHandle: the program is no single product.
@@ -32,10 +42,12 @@ def gemm(program: Program, *, depth: int = 4, panel: int = 8, persistent: bool =
     names = product_of(program)
     schedule = _base(names, depth)
     if names.store:
-        schedule = _stored_by_tma(schedule, names, _pieces(program, names) if persistent else 1)
+        pieces = _pieces(program, names) if persistent or ping_pong else 1
+        schedule = _stored_by_tma(schedule, names, pieces)
     if len(_axes(program)) > 1:
         schedule = schedule.rasterize(panel)
-    return schedule.persistent(blocks) if persistent else schedule
+    schedule = schedule.persistent(blocks) if persistent else schedule
+    return schedule.specialize().ping_pong(names.loop, names.gemm, names.gemm) if ping_pong else schedule
 
 
 def split_k(program: Program, parts: int, *, depth: int = 4) -> Schedule:

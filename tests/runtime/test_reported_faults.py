@@ -50,7 +50,7 @@ def test_a_tile_read_before_the_iteration_fills_it():
         refused(f, target, PipelineError, "parallel total reads s before copy A->s fills it")
 
 
-def product_loop(*, before=False, after=False, depth=3):
+def product_loop(*, before=False, after=False, again=False, depth=3):
     @T.prim_func
     def f(A: T.Tensor((64, 256), "float16"), B: T.Tensor((256, 64), "float16"), C: T.Tensor((64, 64), "float32")):
         with T.Kernel(1, threads=128) as _:
@@ -64,6 +64,11 @@ def product_loop(*, before=False, after=False, depth=3):
                 T.copy(A[0, k * 32], a)
                 T.copy(B[k * 32, 0], b)
                 T.gemm(a, b, c)
+            if again:
+                for k in T.Pipelined(8, num_stages=depth):
+                    T.copy(A[0, k * 32], a)
+                    T.copy(B[k * 32, 0], b)
+                    T.gemm(a, b, c)
             T.copy(c, C)
             if after:
                 for i, j in T.Parallel(64, 32):
@@ -76,6 +81,13 @@ def product_loop(*, before=False, after=False, depth=3):
 @pytest.mark.parametrize("where", ["before", "after"])
 def test_a_pipelined_tile_used_outside_its_loop(target, where):
     refused(product_loop(**{where: True}), target, LoweringError, "also used outside that loop, where it has several")
+
+
+def test_two_pipelines_of_one_tile():
+    a, b = torch.randn(64, 256).half(), torch.randn(256, 64).half()
+    twice = product_loop(again=True)
+    right(twice, "sm_80", (a, b, torch.empty(64, 64)), 2 * (a.float() @ b.float()))
+    refused(twice, "sm_90a", LoweringError, "also used outside that loop, where it has several")
 
 
 def test_two_products_that_spread_a_fragment_differently():

@@ -22,6 +22,7 @@ SMALL = {
     ("sm_90a", "default"): lambda program: Schedule(),
     ("sm_90a", "recipe"): lambda program: hopper.gemm(program, depth=3, panel=2, blocks=2),
     ("sm_90a", "a block a tile"): lambda program: hopper.gemm(program, depth=2, panel=2, persistent=False),
+    ("sm_90a", "ping-pong"): lambda program: hopper.gemm(program, depth=3, panel=2, blocks=2, ping_pong=True),
     ("sm_90a", "split"): lambda program: hopper.split_k(program, 2, depth=2),
     ("sm_90a", "stream"): lambda program: hopper.stream_k(program, blocks=3, depth=2),
     ("sm_90a", "cp.async"): lambda program: BY_THREADS.pipeline("ko", 3),
@@ -63,6 +64,15 @@ def test_the_recipe_for_hopper_at_its_own_tile():
     assert "cp.async.bulk.tensor.2d.global.shared::cta" in kernel.ptx
     assert [size.evaluate() for size in kernel.plan.launches[0].grid] == [132, 1, 1]
     assert kernel.plan.launches[0].dynamic_shared.evaluate() == 4 * (128 + 256) * 64 * 2 + 128 * 64 * 2
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_the_recipe_whose_warpgroups_multiply_in_turn(persistent):
+    program = gemm.bind(m=8192, n=8192, k=4096, tm=128, tn=256, tk=64, dtype="bfloat16", out="bfloat16")
+    kernel = compile(program, hopper.gemm(program, ping_pong=True, persistent=persistent), "sm_90a")
+    used = kernel.resources[0]
+    assert (used.spill_stores, used.spill_loads, used.remarks) == (0, 0, ())
+    assert "wgmma.mma_async.sync.aligned.m64n256k16" in kernel.ptx
 
 
 def test_the_same_recipe_small_enough_to_run():

@@ -1,5 +1,7 @@
 """Warp roles and turns: what they refuse, what they compute, and the recipes of attention made of them."""
 
+from pathlib import Path
+
 import pytest
 from attention_program import attention, reference, tensors
 from schedule_programs import gemm, softmax
@@ -7,6 +9,7 @@ from schedule_programs import gemm, softmax
 import tilewright as tw
 from tilewright.dsl import Target
 from tilewright.lowering import lower
+from tilewright.runtime import recording
 from tilewright.schedules import Schedule, ScheduleNotApplied
 from tilewright.schedules.errors import IllegalStep, IllegalValue, UnknownHandle, WrongTarget
 from tilewright.schedules.library import ampere, hopper
@@ -116,6 +119,45 @@ def test_attention_on_ampere(ahead):
         kernel = checked(program, ampere.attention(program, ahead=ahead), SM80, causal)
         assert "cp.async.cg" in kernel.ptx
         assert not any(resource.spill_stores for resource in kernel.resources)
+
+
+def test_the_guide_shows_what_the_program_says():
+    guide = (Path(__file__).parents[2] / "docs" / "guide-schedules.md").read_text()
+    program = attention.bind(queries=128, keys=2048, dim=128, tile_m=128, tile_n=128)
+    loop = str(program.outline()).partition("    loop k:")[2].partition("    parallel total#2")[0]
+    lines = ["loop k:" + loop.splitlines()[0], *loop.splitlines()[1:]]
+    for line in lines:
+        assert line.partition("  line ")[0].strip().removesuffix(" line").split(" line ")[0].strip() in guide
+    with pytest.raises(IllegalStep) as caught:
+        Schedule().order("k", ("parallel S", "gemm S")).apply(program, SM90)
+    assert str(caught.value).splitlines()[0] in guide
+    short = ROWS.pipeline("k", 2).order("k", ("gemm S", "parallel total", "parallel S"), (0, 1, 0))
+    steps = short.specialize(2, 24, 240).ping_pong("k", "gemm S", "gemm total")
+    assert steps.apply(program, SM90) == hopper.attention(program).apply(program, SM90)
+
+
+@pytest.mark.long
+def test_the_recipe_beside_the_default():
+    programs = {n: attention.bind(queries=128, keys=n, dim=128, tile_m=128, tile_n=128) for n in (1024, 2048)}
+
+    def counted(schedule):
+        found = {}
+        for keys, program in programs.items():
+            kernel = tw.compile(program, schedule, SM90)
+            assert not kernel.resources[0].spill_stores
+            assert not kernel.resources[0].remarks
+            with recording("eager", checks=("banks", "sectors", "traffic")) as reports:
+                kernel(*tensors(program))
+            found[keys] = reports[0].counts
+        return found
+
+    default = counted(ROWS.threads(256).pipeline("k", 2))
+    loop = default[2048]["instructions"] - default[1024]["instructions"]
+    for turns, most in ((False, 1.0), (True, 1.03)):
+        recipe = counted(hopper.attention(programs[1024], ping_pong=turns))
+        assert recipe[2048]["instructions"] - recipe[1024]["instructions"] <= most * loop
+        assert recipe[2048]["shared.conflicts"] == 0
+        assert recipe[2048]["global.bytes"] <= default[2048]["global.bytes"]
 
 
 @pytest.mark.long
