@@ -157,14 +157,12 @@ __attribute__((target("cx16")))
 #endif
 Wide exchange_wide(uint8_t* p, const Wide* expected, Wide value) {
   auto* at = reinterpret_cast<unsigned __int128*>(p);
-  const auto whole = [](Wide v) { return static_cast<unsigned __int128>(v.high) << 64 | v.low; };
-  const auto swap = [&](unsigned __int128 from) { return __sync_val_compare_and_swap(at, from, whole(value)); };
-  unsigned __int128 old;
-  if (expected) {
-    old = swap(whole(*expected));
-  } else {
-    unsigned __int128 seen = 0;
-    while ((old = swap(seen)) != seen) seen = old;
+  const unsigned __int128 now = static_cast<unsigned __int128>(value.high) << 64 | value.low;
+  unsigned __int128 seen = expected ? static_cast<unsigned __int128>(expected->high) << 64 | expected->low : 0;
+  unsigned __int128 old = __sync_val_compare_and_swap(at, seen, now);
+  while (!expected && old != seen) {
+    seen = old;
+    old = __sync_val_compare_and_swap(at, seen, now);
   }
   return {static_cast<uint64_t>(old), static_cast<uint64_t>(old >> 64)};
 }
