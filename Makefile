@@ -54,7 +54,7 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 bench: $(STAMP)
-	for name in import call compile vgpu; do $(BIN)/tilewright bench $$name || exit 1; done
+	for name in import call compile lower vgpu; do $(BIN)/tilewright bench $$name || exit 1; done
 
 clean:
 	rm -rf $(VENV) build dist demo-output *.egg-info

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from . import call, compile, import_, vgpu
+from . import call, compile, import_, lower, vgpu
 
-benchmarks = {one.name: one for one in (import_.BENCHMARK, call.BENCHMARK, compile.BENCHMARK, vgpu.BENCHMARK)}
+_ALL = (import_.BENCHMARK, call.BENCHMARK, compile.BENCHMARK, lower.BENCHMARK, vgpu.BENCHMARK)
+benchmarks = {one.name: one for one in _ALL}

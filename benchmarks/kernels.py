@@ -40,22 +40,23 @@ def add(n: int) -> Any:
     return main
 
 
-def attention(batch: int, heads: int, length: int, dim: int, rows: int = 128, keys: int = 64) -> Any:
-    """The PrimFunc of causal o = softmax(q k^T / sqrt(dim)) v, (batch, heads, length, dim) in f16, sums in f32.
+def attention(
+    batch: int, heads: int, length: int, dim: int, rows: int = 128, keys: int = 64, causal: bool = True
+) -> Any:
+    """The PrimFunc of o = softmax(q k^T / sqrt(dim)) v, causal or not, (batch, heads, length, dim) in f16, sums in f32.
 
     ``rows`` queries a block and ``keys`` keys a step; ``length`` must be a multiple of both.
     """
     import tilelang.language as T
 
-    shape = (batch, heads, length, dim)
     scale = dim**-0.5 * 1.4426950408889634  # log2(e): powers of 2 instead of e
 
     @T.prim_func
     def main(
-        q: T.Tensor(shape, "float16"),  # type: ignore[valid-type]
-        k: T.Tensor(shape, "float16"),  # type: ignore[valid-type]
-        v: T.Tensor(shape, "float16"),  # type: ignore[valid-type]
-        o: T.Tensor(shape, "float16"),  # type: ignore[valid-type]
+        q: T.Tensor((batch, heads, length, dim), "float16"),  # type: ignore[valid-type]
+        k: T.Tensor((batch, heads, length, dim), "float16"),  # type: ignore[valid-type]
+        v: T.Tensor((batch, heads, length, dim), "float16"),  # type: ignore[valid-type]
+        o: T.Tensor((batch, heads, length, dim), "float16"),  # type: ignore[valid-type]
     ) -> None:
         with T.Kernel(length // rows, heads, batch, threads=rows * 2) as (block, head, b):
             q_tile = T.alloc_shared((rows, dim), "float16")
@@ -73,10 +74,14 @@ def attention(batch: int, heads: int, length: int, dim: int, rows: int = 128, ke
             T.clear(total)
             T.clear(norm)
             T.fill(largest, -T.infinity("float32"))
-            for i in T.Pipelined(T.ceildiv((block + 1) * rows, keys), num_stages=2):
+            steps = T.ceildiv((block + 1) * rows, keys) if causal else length // keys
+            for i in T.Pipelined(steps, num_stages=2):
                 T.copy(k[b, head, i * keys : (i + 1) * keys, :], k_tile)
-                for x, y in T.Parallel(rows, keys):
-                    scores[x, y] = T.if_then_else(block * rows + x >= i * keys + y, 0, -T.infinity("float32"))
+                if causal:
+                    for x, y in T.Parallel(rows, keys):
+                        scores[x, y] = T.if_then_else(block * rows + x >= i * keys + y, 0, -T.infinity("float32"))
+                else:
+                    T.clear(scores)
                 T.gemm(q_tile, k_tile, scores, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
                 T.copy(largest, before)
                 T.reduce_max(scores, largest, dim=1, clear=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import buffers as buffers
 from . import errors as errors
 from . import language as language
 from . import rewrite as rewrite
@@ -12,6 +13,7 @@ from .annotations import typed as typed
 from .build import translate_build_errors as translate_build_errors
 from .capture import captured_state as captured_state
 from .checks import check_program as check_program
+from .dtypes import bits as bits
 from .dtypes import dtype_name as dtype_name
 from .errors import DslError as DslError
 from .errors import TilewrightWarning as TilewrightWarning
@@ -19,10 +21,14 @@ from .hints import resolve_annotations as resolve_annotations
 from .kernel import KernelFactory as KernelFactory
 from .kernel import kernel as kernel
 from .lint import lint_function as lint_function
+from .operations import COPIES as COPIES
+from .operations import GEMMS as GEMMS
 from .operations import Gemm as Gemm
 from .operations import Operation as Operation
 from .operations import Region as Region
 from .operations import gemm_of as gemm_of
+from .operations import is_call as is_call
+from .operations import operation_of as operation_of
 from .outline import Outline as Outline
 from .program import Program as Program
 from .program import ScalarParam as ScalarParam
@@ -36,12 +42,16 @@ from .spans import place as place
 from .spans import stamp as stamp
 from .spans import stmt_span as stmt_span
 from .target import Target as Target
+from .tiles import OPEN_SCOPE as OPEN_SCOPE
 from .tree import BufferInfo as BufferInfo
 from .tree import Entry as Entry
 from .tree import Grid as Grid
 from .tree import Loop as Loop
 
 __all__ = [
+    "COPIES",
+    "GEMMS",
+    "OPEN_SCOPE",
     "BufferInfo",
     "DslError",
     "Entry",
@@ -58,18 +68,22 @@ __all__ = [
     "Target",
     "TensorParam",
     "TilewrightWarning",
+    "bits",
+    "buffers",
     "captured_state",
     "captured_values",
     "check_program",
     "dtype_name",
     "errors",
     "gemm_of",
+    "is_call",
     "keep_func_span",
     "keep_span",
     "kernel",
     "language",
     "lint_function",
     "load_source",
+    "operation_of",
     "place",
     "resolve_annotations",
     "rewrite",

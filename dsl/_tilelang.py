@@ -7,8 +7,8 @@ pins the values on its own ``env`` object), both hooks, and the signal handler. 
 tvm imports lazily, but move to the end, where they shadow no module of the user. Not undone: the name ``tvm`` means
 TileLang's copy from then on, and TileLang's cache folder. When the user imported TileLang first, nothing is put back.
 
-Two functions of TileLang are replaced: ``Builder.set_fileline`` (see ``_blame_callers``) and ``get_type_hints`` (see
-``_read_textual_hints``).
+Three functions of TileLang are replaced: ``Builder.set_fileline`` (see ``_blame_callers``), ``get_type_hints`` (see
+``_read_textual_hints``) and ``mutate`` (see ``macros``).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .hints import resolve_annotations
+from .macros import remembering
 
 _SIGACTION_BYTES = 256  # larger than struct sigaction of any libc
 
@@ -96,5 +97,14 @@ def _read_textual_hints() -> None:
     builder.get_type_hints = get_type_hints
 
 
+def _remember_macros() -> None:
+    """Let TileLang rewrite the Python functions of its own lowering once instead of at every use."""
+    from tilelang.language.eager import builder, utils
+
+    library = os.path.dirname(os.path.abspath(tilelang.__file__))  # noqa: PTH100, PTH120
+    builder.mutate = remembering(builder.mutate, utils.get_func_nonlocals, library)
+
+
 _blame_callers()
 _read_textual_hints()
+_remember_macros()

@@ -51,6 +51,14 @@ def buffer_span(buffer: Any) -> Any:
     return _function("tl.ir.GetBufferSpan")(buffer)
 
 
+def keep_buffer_span(new: Any, old: Any) -> Any:
+    """``new`` with the span of the buffer ``old``."""
+    span = buffer_span(old)
+    if span is not None:
+        _function("tl.ir.SetBufferSpan")(new, span)
+    return new
+
+
 def place(span: Any) -> SourceSpan | None:
     """A raw span as file, line and column; TileLang records whole lines, the column is that of the first character."""
     if span is None:

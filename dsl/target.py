@@ -18,6 +18,7 @@ class _Machine:
 
     arch: int
     max_dynamic_shared: int
+    multiprocessors: int
     has_cp_async: bool = True
     has_fp8_mma: bool = False
     has_tma: bool = False
@@ -26,11 +27,11 @@ class _Machine:
 
 
 _MACHINES = {
-    "sm_80": _Machine(80, 166912),
-    "sm_89": _Machine(89, 101376, has_fp8_mma=True),
-    "sm_90a": _Machine(90, 232448, has_fp8_mma=True, has_tma=True, has_wgmma=True),
-    "sm_100a": _Machine(100, 232448, has_fp8_mma=True, has_tma=True, has_tcgen05=True),
-    "ascend": _Machine(0, 253952, has_cp_async=False),
+    "sm_80": _Machine(80, 166912, 108),
+    "sm_89": _Machine(89, 101376, 128, has_fp8_mma=True),
+    "sm_90a": _Machine(90, 232448, 132, has_fp8_mma=True, has_tma=True, has_wgmma=True),
+    "sm_100a": _Machine(100, 232448, 148, has_fp8_mma=True, has_tma=True, has_tcgen05=True),
+    "ascend": _Machine(0, 253952, 24, has_cp_async=False),
 }
 
 
@@ -92,6 +93,11 @@ class Target:
     def max_threads(self) -> int:
         """Largest block, in threads."""
         return 1024
+
+    @property
+    def multiprocessors(self) -> int:
+        """Multiprocessors of the usual machine: A100, RTX 4090, H100 SXM, B200; 24 cores of Ascend 910B."""
+        return self._machine.multiprocessors
 
     @property
     def warp_size(self) -> int:

@@ -13,6 +13,7 @@ from ._tilelang import tirx
 from .dtypes import dtype_name, parsed
 from .operations import Operation, buffer_shape, extent_of, is_call, operation_of
 from .spans import buffer_span, place, stmt_span
+from .tiles import OPEN_SCOPE
 
 PARALLEL, UNROLLED, VECTORIZED, THREAD_BINDING = 1, 3, 2, 4
 DEFAULT_THREADS = (128, 1, 1)  # what TileLang launches where T.Kernel has no threads=
@@ -153,7 +154,7 @@ def _buffer(buffer: Any, labels: _Labels) -> Entry:
     shape, dtype, scope = buffer_shape(buffer), dtype_name(buffer.dtype), str(buffer.scope())
     info = BufferInfo(scope, dtype, shape, byte_count(dtype, shape))
     size = "" if info.nbytes is None else f" {info.nbytes} B"
-    text = f"{scope} {dtype}[{', '.join(map(str, shape))}]{size}"
+    text = f"{'open' if scope == OPEN_SCOPE else scope} {dtype}[{', '.join(map(str, shape))}]{size}"
     return Entry(labels.unique("buffer", str(buffer.name)), "buffer", buffer, place(buffer_span(buffer)), info, text)
 
 

@@ -15,6 +15,7 @@ from .linemap import LineRecord as LineRecord
 from .linemap import line_map as line_map
 from .lower import counters as counters
 from .lower import lower as lower
+from .lower import lowered_source as lowered_source
 from .options import Options as Options
 from .plan import Argument as Argument
 from .plan import KernelLaunch as KernelLaunch
@@ -59,5 +60,6 @@ __all__ = [
     "disassemble",
     "line_map",
     "lower",
+    "lowered_source",
     "record_stages",
 ]

@@ -17,6 +17,7 @@ from tilewright.dsl import Target
 from tilewright.schedules import Schedule
 
 from .errors import BadArtifact, BadPlan
+from .layouts import TileLayout
 from .plan import LaunchPlan
 
 MAGIC = b"tilewright artifact 1\n"
@@ -48,7 +49,8 @@ class Resources:
 class Artifact:
     """A lowered program. ``key`` is its content address; ``remarks`` says what the user should know about the code.
 
-    ``program_text`` is the scheduled program's IR, ``log`` the compiler's log, ``toolchain`` its version.
+    ``program_text`` is the scheduled program's IR, ``log`` the compiler's log, ``toolchain`` its version;
+    ``layouts`` tells where the elements of each tile are.
     """
 
     key: str
@@ -63,6 +65,7 @@ class Artifact:
     log: str
     toolchain: str
     remarks: tuple[str, ...] = ()
+    layouts: tuple[TileLayout, ...] = ()
 
     def save(self, path: str | Path) -> Path:
         """Write the artifact to one file and return its path."""
@@ -97,6 +100,7 @@ def to_bytes(artifact: Artifact) -> bytes:
             "schedule": artifact.schedule.to_json(),
             "toolchain": artifact.toolchain,
             "remarks": artifact.remarks,
+            "layouts": [asdict(layout) for layout in artifact.layouts],
             "sizes": [len(blob) for blob in blobs],
         }
     ).encode()
@@ -142,7 +146,12 @@ def _build(header: Mapping[str, Any], blobs: Mapping[str, bytes], schedule: Sche
         log=blobs["log"].decode(),
         toolchain=header["toolchain"],
         remarks=tuple(header["remarks"]),
+        layouts=tuple(_layout(record) for record in header["layouts"]),
     )
+
+
+def _layout(record: Mapping[str, Any]) -> TileLayout:
+    return TileLayout(**{**record, "shape": tuple(record["shape"]), "variables": tuple(record["variables"])})
 
 
 def _encode(value: str | bytes) -> bytes:

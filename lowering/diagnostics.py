@@ -35,7 +35,7 @@ def translate(error: Exception, program: Program, step: str) -> TilewrightError:
         return error
     text = str(error)
     message, span = split_place(text)
-    what = f"TileLang cannot lower {program.name}: {message or type(error).__name__}"
+    what = f"TileLang cannot lower {program.name}: {_explained(message) or type(error).__name__}"
     return LoweringError(
         what,
         span=span or likely_place(program.func, message) or kernel_span(program),
@@ -76,7 +76,32 @@ def _frame(line: str) -> bool:
     return bool(re.match(r"\s*(\d+:|File \"|at /|Traceback|Stack trace)", line))
 
 
+_ESCAPED = "Versioned buffer load escaped"
+_SHAPES = re.compile(r"InputShape\(\) = \(([\d, ]+)\) shape = \(([\d, ]+)\)")
+_CONFLICT = re.compile(r"Layout infer conflict between (\w+) and (\w+)")
+
+
+def _explained(message: str) -> str:
+    """TileLang's message in words, where its own are about the inside of a pass."""
+    shapes = _SHAPES.search(message)
+    if _ESCAPED in message or (shapes and shapes[1].count(",") != shapes[2].count(",")):
+        return (
+            "a shared tile that a pipelined loop fills is also used outside that loop, where it has several slots and "
+            "none is meant"
+        )
+    conflict = _CONFLICT.search(message)
+    if conflict:
+        return (
+            f"the fragments {conflict[1]} and {conflict[2]} meet in one statement, and the operations that made them "
+            "spread them over the threads in different ways"
+        )
+    return message
+
+
 _REMEDIES = (
+    ("Versioned buffer load escaped", "copy into a tile of its own before or after the loop, or leave num_stages out"),
+    ("InputShape()", "copy into a tile of its own before or after the loop, or leave num_stages out"),
+    ("Layout infer conflict", "copy one of them through a shared tile, or give both matrix products one policy"),
     ("must be divisible by 16", "use tile sizes that are multiples of 16 in every dimension of the T.gemm"),
     ("micro_size_k", "make the inner tile dimension a multiple of the matrix instruction's K"),
     ("No valid warp partition", "use fewer threads or a larger tile"),

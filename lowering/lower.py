@@ -16,7 +16,7 @@ from .fragments import FragmentLayouts
 from .nvrtc import compile_cuda
 from .options import Options
 from .plan_extract import extract_plan
-from .repairs import applied_remarks, new_repairs
+from .repairs import applied_remarks, new_repairs, prepared
 from .resources import parse_resources, resource_remarks, stable_log
 from .spans import operations, retarget, statements, with_places
 from .tilelang_lower import Lowered, lower_with_tilelang
@@ -100,6 +100,7 @@ def build(program: Program, schedule: Schedule, target: Target, options: Options
             *fallback_remarks(lowered.cuda, target),
             *resource_remarks(resources),
         ),
+        layouts=lowered.layouts,
     )
     schedule.verify(artifact, program)
     return artifact
@@ -113,11 +114,13 @@ def lowered_source(
     Raises:
         LoweringError: TileLang refused the program.
     """
-    repairs, layouts = new_repairs(), FragmentLayouts()
+    ready = prepared(scheduled, target, dict(options.pass_configs))
+    options = replace(options, pass_configs=tuple(sorted(ready.configs.items())))
+    scheduled, repairs, layouts = ready.program, new_repairs(), FragmentLayouts()
     lowered = lower_with_tilelang(scheduled, target, options, (*repairs, layouts, *instruments))
     layouts.require_whole(scheduled)
     cuda = with_places(retarget(lowered.cuda, operations(scheduled.func)), statements(scheduled.func))
-    return replace(lowered, cuda=cuda, remarks=(*lowered.remarks, *applied_remarks(repairs)))
+    return replace(lowered, cuda=cuda, remarks=(*lowered.remarks, *ready.remarks, *applied_remarks(repairs)))
 
 
 def counters() -> dict[str, float]:

@@ -96,6 +96,7 @@ def extract_plan(func: Any, host_mod: Any, device_mod: Any, cuda: str, name: str
         replace(a, written=a.name in written) if isinstance(a, TensorArgument) else a for a in _signature(func, walk)
     ]
     arguments = (*signature, *walk.workspaces)
+    walk.sources.extend(_unread_sources(signature, walk))
     variables = tuple(dict.fromkeys(source.variable for source in walk.sources))
     scalars = _scalar_sources(arguments, walk)
     plan = LaunchPlan(name, arguments, variables, tuple(walk.launches), (*walk.sources, *scalars))
@@ -191,6 +192,19 @@ def _pointee(param: Any) -> str:
     annotation = getattr(param, "type_annotation", None)
     element = getattr(annotation, "element_type", None)
     return str(getattr(element, "dtype", "void")) or "void"
+
+
+def _unread_sources(signature: Sequence[Argument], walk: _Walk) -> list[VariableSource]:
+    """Where to read the variables of shapes that the host code reads nothing of, since no kernel uses the tensor."""
+    dtypes = {name: str(var.dtype) for var, name in walk.names.items()}
+    known = {source.variable for source in walk.sources} | {a.name for a in signature if isinstance(a, ScalarArgument)}
+    found: dict[str, VariableSource] = {}
+    for argument in signature:
+        for axis, extent in enumerate(argument.shape if isinstance(argument, TensorArgument) else ()):
+            name = extent.text
+            if extent.variables == (name,) and name not in known:
+                found.setdefault(name, VariableSource(name, argument.name, "shape", axis, dtype=dtypes[name]))
+    return list(found.values())
 
 
 def _scalar_sources(arguments: Sequence[Argument], walk: _Walk) -> Sequence[VariableSource]:

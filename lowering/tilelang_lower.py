@@ -11,6 +11,7 @@ from tilewright.dsl import Program, Target
 
 from .diagnostics import captured, translated
 from .errors import UnsupportedTarget
+from .layouts import LayoutRecorder, TileLayout
 from .options import Options
 
 _LOWERED = ("sm_80", "sm_89", "sm_90a")
@@ -20,12 +21,13 @@ _COMPILER_KEYS = ("tl.device_compile_flags",)  # for the CUDA compiler, not for 
 
 @dataclass(frozen=True)
 class Lowered:
-    """What TileLang made of a program; ``remarks`` are its warnings."""
+    """What TileLang made of a program; ``remarks`` are its warnings, ``layouts`` those of its tiles."""
 
     host: Any
     device: Any
     cuda: str
     remarks: tuple[str, ...]
+    layouts: tuple[TileLayout, ...] = ()
 
 
 def lower_with_tilelang(program: Program, target: Target, options: Options, instruments: Sequence[Any] = ()) -> Lowered:
@@ -38,12 +40,13 @@ def lower_with_tilelang(program: Program, target: Target, options: Options, inst
     import tilelang
     from tvm.ir.transform import PassContext
 
-    machine = tvm_target(target.name)
+    machine, recorder = tvm_target(target.name), LayoutRecorder()
     configs = {k: v for k, v in options.pass_configs if k not in _COMPILER_KEYS}
-    context = PassContext(opt_level=3, config={**configs, **_OURS}, instruments=list(instruments))
+    context = PassContext(opt_level=3, config={**configs, **_OURS}, instruments=[*instruments, recorder])
     with captured() as noise, translated(program, "lowering"), machine, context:
         artifact = tilelang.lower(program.func, target=machine)
-    return Lowered(artifact.host_mod, artifact.device_mod, str(artifact.kernel_source), tuple(noise.remarks))
+    cuda, remarks = str(artifact.kernel_source), tuple(noise.remarks)
+    return Lowered(artifact.host_mod, artifact.device_mod, cuda, remarks, recorder.layouts)
 
 
 @functools.cache

@@ -23,6 +23,10 @@ class IllegalStep(ScheduleError):
     """A step does not fit the program: nothing there to change, or it was changed before."""
 
 
+class CannotPlace(ScheduleError):
+    """An open tile whose place its uses do not tell."""
+
+
 class WrongTarget(ScheduleError):
     """A step needs a feature that the target lacks."""
 

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .errors import ScheduleNotApplied
-from .primitive import Lowered, Primitive, written
+from .primitive import Layout, Lowered, Primitive, written
 
+LINES = "tilewright.lines_of."  # attribute of a scheduled function: the lines of a loop's statements, in order
 _BINARY: Mapping[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -70,3 +71,56 @@ def block_threads(artifact: Lowered) -> tuple[int, ...]:
         sizes: list[Any] = [size.evaluate() for size in launch.block if not size.variables]
         counts.append(sizes[0] * sizes[1] * sizes[2] if len(sizes) == 3 else -1)
     return tuple(counts)
+
+
+def allocated(cuda: str, tile: str) -> str:
+    """Where the kernel keeps a tile: ``shared``, ``fragment`` (an array of each thread), or nothing when not there."""
+    name = re.escape(tile)
+    if re.search(rf"void\* {name} = \(\(void\*\)\(\(char\*\)buf_dyn_shmem|__shared__ [^;]*\b{name}\[", cuda):
+        return "shared"
+    return "fragment" if re.search(rf"^\s*\w+ {name}\[\d+\];", cuda, re.M) else ""
+
+
+def layout_of(artifact: Lowered, tile: str) -> Layout | None:
+    """The layout that a tile got, or None."""
+    return next((layout for layout in artifact.layouts if layout.tile == tile), None)
+
+
+def at(layout: Layout, text: str, *indices: int) -> int:
+    """A layout's ``index`` or ``thread`` for the element at the last ``indices``, in the first slot."""
+    slots = (0,) * (len(layout.variables) - len(indices))
+    return evaluated(text, dict(zip(layout.variables, (*slots, *indices), strict=True)))
+
+
+def order_shown(step: Primitive, artifact: Lowered, loop: str) -> None:
+    """Prove that the statements of a loop come in the order that the scheduled program notes for it.
+
+    The lines that the code names inside each loop over the same variable are compared with the noted ones, by their
+    first occurrence. Loops that lowering unrolled away prove nothing and are let pass.
+
+    Raises:
+        ScheduleNotApplied: every loop has them in another order.
+    """
+    label = re.escape(LINES + loop)
+    noted = re.search(rf'"{label}": "([\d ]*)"', artifact.program_text)
+    if noted is None:
+        raise dropped(step, artifact, "the scheduled program notes no order")
+    expected = noted[1].split()
+    variable = re.escape(loop.partition("#")[0])
+    found = []
+    for start in re.finditer(rf"for \(int {variable}(?:_\d+)? = ", artifact.cuda):
+        body = _block_at(artifact.cuda, start.end())
+        found.append([line for line in dict.fromkeys(re.findall(r"#line (\d+) ", body)) if line in expected])
+    if any(found) and not any(seen and seen == [line for line in expected if line in seen] for seen in found):
+        raise dropped(step, artifact, f"lines in the order {', '.join(found[0])} instead of {', '.join(expected)}")
+
+
+def _block_at(text: str, start: int) -> str:
+    """The text of the first block in braces behind ``start``."""
+    depth = 0
+    begin = text.index("{", start)
+    for place in range(begin, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[place], 0)
+        if depth == 0:
+            return text[begin : place + 1]
+    return text[begin:]

@@ -32,13 +32,61 @@ class Launch(Protocol):
     def block(self) -> Sequence[Size]:
         """Threads along x, y, z."""
 
+    @property
+    def cluster(self) -> tuple[int, int, int] | None:
+        """Blocks of a cluster along x, y, z."""
+
+
+class Argument(Protocol):
+    """A parameter of the program."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def dtype(self) -> str:
+        """Its element type."""
+
 
 class Plan(Protocol):
-    """The launches of an artifact."""
+    """The parameters and launches of an artifact."""
+
+    @property
+    def arguments(self) -> Sequence[Argument]:
+        """In order."""
 
     @property
     def launches(self) -> Sequence[Launch]:
         """In order."""
+
+
+class Layout(Protocol):
+    """Where the elements of a tile are, as texts over ``variables``."""
+
+    @property
+    def tile(self) -> str:
+        """The tile's name."""
+
+    @property
+    def dtype(self) -> str:
+        """Its element type."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its extents, pipeline slots in front."""
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """One a dimension."""
+
+    @property
+    def index(self) -> str:
+        """Offset of an element."""
+
+    @property
+    def thread(self) -> str:
+        """The thread that holds it, empty in shared memory."""
 
 
 class Lowered(Protocol):
@@ -61,6 +109,10 @@ class Lowered(Protocol):
         """The launch plan."""
 
     @property
+    def layouts(self) -> Sequence[Layout]:
+        """Of the tiles that have one."""
+
+    @property
     def program_text(self) -> str:
         """The scheduled program's IR."""
 
@@ -69,11 +121,13 @@ class Lowered(Protocol):
 class Primitive(Protocol):
     """One step of a schedule: a frozen dataclass whose fields are its options.
 
-    ``name`` is the step's name in ``Schedule`` and in JSON. ``check`` raises a ``ScheduleError`` that names handle and
+    ``name`` is the step's name in ``Schedule`` and in JSON; ``words`` says what it does, with its options in braces for
+    ``describe``. ``check`` raises a ``ScheduleError`` that names handle and
     line; ``apply`` rewrites a checked program; ``effect`` raises ``ScheduleNotApplied`` when the code does not show it.
     """
 
     name: ClassVar[str]
+    words: ClassVar[str]
 
     def check(self, program: Program, target: Target) -> None:
         """Refuse what cannot be done."""
@@ -96,3 +150,8 @@ def options_of(step: Primitive) -> Mapping[str, Any]:
 def written(step: Primitive) -> str:
     """The step as it is written in a chain: ``pipeline('k', 3)``."""
     return f"{step.name}({', '.join(repr(value) for value in options_of(step).values())})"
+
+
+def described(step: Primitive) -> str:
+    """What the step does, in words."""
+    return step.words.format(**options_of(step))

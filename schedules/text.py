@@ -66,13 +66,19 @@ def _step(number: int, entry: Any) -> Primitive:
         raise BadScheduleText(f"step {number}, {name}: {wrong}", remedy=f"its options are {', '.join(known) or 'none'}")
     for key, value in given.items():
         _check_type(number, name, known[key], value)
-    step: Primitive = kind(**given)
+    step: Primitive = kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in given.items()})
     return step
 
 
 def _check_type(number: int, name: str, field: Field[Any], value: Any) -> None:
-    expected = _TYPES[str(field.type)]
-    if not isinstance(value, expected) or (isinstance(value, bool) and expected is not bool):
+    kind = str(field.type)
+    element = kind.removeprefix("tuple[").removesuffix(", ...]")
+    parts = [value] if element == kind else value
+    if not isinstance(parts, list) or not all(_is_a(part, _TYPES[element]) for part in parts):
         raise BadScheduleText(
             f"step {number}, {name}: option {field.name!r} must be {field.type}", values={field.name: repr(value)}
         )
+
+
+def _is_a(value: Any, expected: type | tuple[type, ...]) -> bool:
+    return isinstance(value, expected) and (not isinstance(value, bool) or expected is bool)

@@ -22,6 +22,8 @@ from .validate import check_blocks, check_request, check_settings, directive, ex
 
 MODES = {"eager": 0, "lazy": 1, "skew": 2, "skew-reverse": 3, "lazy-reverse": 4, "random": 5}
 MAX_SHARED = {80: 166_912, 86: 101_376, 87: 166_912, 89: 101_376, 90: 232_448, 100: 232_448, 103: 232_448, 120: 101_376}
+# Multiprocessors, for %nsmid: A100, A10, AGX Orin, L40S, H100 SXM, B200, B300, GeForce RTX 5090 (data sheets).
+PROCESSORS = {80: 108, 86: 72, 87: 16, 89: 142, 90: 132, 100: 148, 103: 148, 120: 170}
 CHECKS = {"race": 1, "banks": 2, "sectors": 4, "traffic": 8}
 _UNCHECKED = 16
 _BUDGET = 400_000_000  # warp instructions of a block
@@ -243,7 +245,7 @@ def _prepare(one: Launch, target: str) -> Grid:
         ranges += reach(tensor, f"memory {k}")
     request = (
         kernel.program, kernel.entry, *shape, params, kernel.static_shared, one.dynamic_smem, kernel.local_bytes,
-        ranges, one.device,
+        ranges, one.device, PROCESSORS.get(architecture(target), PROCESSORS[90]),
     )  # fmt: skip
     return Grid(module, kernel, one.entry, shape[1], one.device, request)
 

@@ -51,5 +51,5 @@ def _aim(goal: float | None, limit: float | None) -> str:
 @click.argument("name")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def bench(name: str, as_json: bool) -> None:
-    """Run benchmark NAME (compile, import, call, vgpu): medians, in turns with a peer; exit 1 if an aim is missed."""
+    """Run benchmark NAME (compile, import, call, lower, vgpu): medians beside a peer; exit 1 if an aim is missed."""
     finish(lambda: _outcome(name), as_json)

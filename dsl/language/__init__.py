@@ -1,6 +1,7 @@
 """The tile language: every public name of ``tilelang.language``; a TileLang kernel needs no change.
 
-``prim_func`` is TileLang's, with its failures told as errors of this package.
+``alloc_tile`` is added: a tile whose memory the schedule chooses. ``prim_func`` is TileLang's, with its failures told
+as errors of this package.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from typing import Any
 
 from .._tilelang import language as _language
 from ..build import translate_build_errors as _translate_build_errors
+from ..tiles import alloc_tile as alloc_tile
 
 _PUBLIC = {name: value for name, value in vars(_language).items() if not name.startswith("_")}
 globals().update(_PUBLIC)
-__all__ = [str(name) for name in _PUBLIC]
+__all__ = [str(name) for name in _PUBLIC] + ["alloc_tile"]
 
 
 def prim_func(func: Callable[..., Any] | None = None, *, eager_jit: bool = False) -> Any:

@@ -28,6 +28,7 @@ class FastMath:
     """
 
     name: ClassVar[str] = "fast_math"
+    words: ClassVar[str] = "approximate float32 functions"
 
     def check(self, program: Program, target: Target) -> None:
         """Any program with one launch can take it."""

@@ -26,6 +26,7 @@ class MinBlocks:
     n: int
 
     name: ClassVar[str] = "min_blocks"
+    words: ClassVar[str] = "leave registers for {n} blocks a multiprocessor"
 
     def check(self, program: Program, target: Target) -> None:
         """``n`` is a count of blocks that a multiprocessor can hold."""
@@ -37,9 +38,9 @@ class MinBlocks:
         return edit.min_blocks(program, grid(self, program).node, self.n)
 
     def effect(self, artifact: Lowered) -> None:
-        """Every kernel carries the bound."""
+        """The first kernel carries the bound."""
         bounds = numbers(r"__launch_bounds__\(\d+, (\d+)\)\s+\w+\([^;]*?\)\s*\{", artifact.cuda)
-        if not bounds or any(bound != self.n for bound in bounds):
+        if not bounds or bounds[0] != self.n:
             raise dropped(self, artifact, f"launch bounds {', '.join(map(str, bounds)) or 'missing'}")
 
     def locate(self, program: Program) -> SourceSpan | None:

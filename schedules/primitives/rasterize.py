@@ -13,6 +13,7 @@ from tilewright.errors import SourceSpan
 from ..errors import IllegalStep, IllegalValue
 from ..evidence import dropped
 from ..handles import grid, whole_number
+from ..launches import PANELS
 from ..primitive import Lowered, written
 
 _NAMES = {"row": "rasterization2DRow", "column": "rasterization2DColumn"}
@@ -34,6 +35,7 @@ class Rasterize:
     order: str = "row"
 
     name: ClassVar[str] = "rasterize"
+    words: ClassVar[str] = "visit tiles in panels of {panel}, by {order}"
 
     def check(self, program: Program, target: Target) -> None:
         """The grid has two axes at least."""
@@ -42,6 +44,12 @@ class Rasterize:
             raise IllegalValue(f"{written(self)}: order must be 'row' or 'column'", values={"order": repr(self.order)})
         entry = grid(self, program)
         assert isinstance(entry.detail, Grid)
+        if "wave" in (axis for loop in program.outline().loops for axis in loop.names):
+            raise IllegalStep(
+                f"{written(self)}: blocks of {program.name} take tiles in turn, in an order fixed by then",
+                span=entry.span,
+                remedy="put this step before persistent()",
+            )
         if len(entry.detail.axes) < 2:
             raise IllegalStep(
                 f"{written(self)}: the grid of {program.name} has one axis, so blocks have one order",
@@ -54,9 +62,10 @@ class Rasterize:
         return edit.rasterize(program, grid(self, program).node, self.order, self.panel)
 
     def effect(self, artifact: Lowered) -> None:
-        """The kernel maps its block index through the panel function."""
+        """The kernel maps its block index through the panel function; one that takes tiles in turn computes it."""
         call = f"{_NAMES[self.order]}<{self.panel}>"
-        if call not in artifact.cuda:
+        computed = f'"{PANELS}": "{call}"' in artifact.program_text
+        if call not in artifact.cuda and not computed:
             raise dropped(self, artifact, f"no call of {call}")
 
     def locate(self, program: Program) -> SourceSpan | None:

@@ -12,7 +12,7 @@ from tilewright.errors import SourceSpan
 
 from ..errors import IllegalStep
 from ..evidence import bound_extents, dropped, evaluated
-from ..handles import grid
+from ..handles import single_launch
 from ..primitive import Lowered, written
 
 _PRIMES = (211, 307, 401, 503, 601, 701, 809, 907)
@@ -31,10 +31,11 @@ class SwapGrid:
     """
 
     name: ClassVar[str] = "swap_grid"
+    words: ClassVar[str] = "exchange the first two grid axes"
 
     def check(self, program: Program, target: Target) -> None:
         """The grid has two axes at least."""
-        entry = grid(self, program)
+        entry = single_launch(self, program)
         assert isinstance(entry.detail, Grid)
         if len(entry.detail.axes) < 2:
             raise IllegalStep(
@@ -45,7 +46,7 @@ class SwapGrid:
 
     def apply(self, program: Program, target: Target) -> Program:
         """Exchange the two outer block loops with their thread tags."""
-        outer = grid(self, program).node
+        outer = single_launch(self, program).node
         return edit.replace(program, outer, _exchanged)
 
     def effect(self, artifact: Lowered) -> None:
@@ -61,7 +62,7 @@ class SwapGrid:
 
     def locate(self, program: Program) -> SourceSpan | None:
         """The launch."""
-        return grid(self, program).span
+        return single_launch(self, program).span
 
 
 def _exchanged(outer: Any) -> Any:

@@ -32,6 +32,7 @@ class Threads:
     n: int
 
     name: ClassVar[str] = "threads"
+    words: ClassVar[str] = "launch {n} threads a block"
 
     def check(self, program: Program, target: Target) -> None:
         """``n`` is a multiple of the warp size that the target can launch."""
@@ -46,8 +47,11 @@ class Threads:
         grid(self, program)
 
     def apply(self, program: Program, target: Target) -> Program:
-        """Set the launch's thread count."""
-        return edit.annotate_block(program, grid(self, program).node, {"tl.launch_threads": [self.n, 1, 1]})
+        """Set the thread count of the launch, and of those that steps added."""
+        for index in range(len(program.outline().grids)):
+            node = program.outline().grids[index].node
+            program = edit.annotate_block(program, node, {"tl.launch_threads": [self.n, 1, 1]})
+        return program
 
     def effect(self, artifact: Lowered) -> None:
         """Every launch has ``n`` threads, or ``n`` and a producer warpgroup where there is TMA."""

@@ -49,5 +49,5 @@ def test_a_child_that_fails_is_an_error() -> None:
 
 
 def test_the_registry_holds_every_benchmark_under_its_name() -> None:
-    assert list(benchmarks) == ["import", "call", "compile", "vgpu"]
+    assert list(benchmarks) == ["import", "call", "compile", "lower", "vgpu"]
     assert all(name == one.name and one.question.endswith("?") for name, one in benchmarks.items())

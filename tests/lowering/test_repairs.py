@@ -6,7 +6,7 @@ import pytest
 from tvm import tirx
 from tvm.ir import Op
 
-from tilewright.dsl import Target
+from tilewright.dsl import Target, rewrite
 from tilewright.dsl import language as T
 from tilewright.lowering import Options
 from tilewright.lowering.lower import lowered_source
@@ -58,3 +58,16 @@ def test_counts_that_nothing_bounds_wait_for_everything():
 
 def test_constant_counts_stay():
     assert counts(constant_waits(wait(tirx.IntImm("int32", 2)))) == [2]
+
+
+def test_wgmma_waits_for_cp_async_behind_a_fence(gemm):
+    annotated = {"prefer_instruction": "cp_async"}
+    program = gemm(256, 256, 256, stages=3, tile=(128, 64, 64), threads=256)
+    for label in ("copy A->As", "copy B->Bs"):
+        program = rewrite.annotate_call(program, program.outline().find(label).node, annotated)
+    lowered = lowered_source(program, Target("sm_90a"), Options())
+    waits = re.findall(r"tl::cp_async_wait<\d+>\(\);\s*(\S+)", lowered.cuda)
+    assert waits
+    assert set(waits) == {"tl::fence_proxy_async();"}
+    assert lowered.remarks == (f"repair async_fence: {len(waits)} fences added",)
+    assert "fence_proxy" not in lowered_source(program, Target("sm_80"), Options()).cuda

@@ -199,7 +199,7 @@ def proxy_fence_dropped(ptx: Ptx, line: int, s: Statement) -> Edit | None:
 
 @mutation("mbarrier_init fence dropped")
 def mbarrier_init_fence_dropped(ptx: Ptx, line: int, s: Statement) -> Edit | None:
-    """Fresh mbarriers do not become visible to the cluster and the async proxy."""
+    """Fresh mbarriers do not become visible to other blocks through a relaxed arrival."""
     return _drop(line) if s.has("fence.mbarrier_init") else None
 
 

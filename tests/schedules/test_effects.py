@@ -29,6 +29,7 @@ class Launch:
 @dataclass(frozen=True)
 class Plan:
     launches: tuple
+    arguments: tuple = ()
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Code:
     program_text: str = ""
     target: Target = SM80
     threads: int = 128
+    layouts: tuple = ()
     grid: tuple = (Count(1), Count(1), Count(1))
     plan: Plan = field(init=False)
 

@@ -254,7 +254,8 @@ _OPTIONS: dict[str, tuple[Any, ...]] = {
     "cluster": (0, -1, 1, 2, 4, 16, 17, [2, 2, 2], [1, 2], 2**32, "x", 1.5),
     "target": ("sm_80", "sm_89", "sm_90a", "sm_100a", "sm_70", "sm_", "x", "", 90, None),
     "mode": ("eager", "lazy", "skew", "random", "x", "", 3),
-    "checks": ((), ("race",), ("x",), "race", None, 3),
+    # not None: without the standard checks nothing stops a faulty kernel from ending the process
+    "checks": ((), ("race",), ("x",), "race", 2.5, 3),
     "threads": (1, 2, 0, -1, 10**6, "x", 1.5),
     "seed": (0, 1, -1, 2**64, 2**70, "x", 1.5),
     "budget": (0, 1, 100, -1, 2**70, "x", 1.5),

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from tilewright import vgpu
+from tilewright.vgpu.errors import UnsupportedInstruction
 
 
 @pytest.mark.parametrize("mode", sorted(vgpu.MODES))
@@ -109,21 +110,10 @@ def test_packed_comparison_flushes_subnormals(launch_body):
     assert out.tolist() == [1, 0]
 
 
-def test_reductions_that_do_not_exist_are_found(launch_body):
-    out = np.ones(4, np.float32)
-    body = """
-    .shared .align 16 .b8 s[16];
-    mov.u32 %r0, s;
-    mov.u32 %r1, 0;
-    st.shared.v4.u32 [%r0], {%r1, %r1, %r1, %r1};
-    fence.proxy.async;
-    cp.reduce.async.bulk.global.shared::cta.bulk_group.min.f32 [%a0], [%r0], 16;
-    cp.async.bulk.commit_group;
-    cp.async.bulk.wait_group 0;
-    """
-    report = launch_body(body, [out], block=1)
-    assert [f.kind for f in report.findings] == ["illegal"]
-    assert "no such reduction exists" in report.findings[0].message
+def test_reductions_that_do_not_exist_are_refused(launch_body):
+    body = "cp.reduce.async.bulk.global.shared::cta.bulk_group.min.f32 [%a0], [%r0], 16;"
+    with pytest.raises(UnsupportedInstruction, match=r"\.min\.f32 needs one of \.u32, \.s32, \.u64"):
+        launch_body(body, [np.ones(4, np.float32)], block=1)
 
 
 def test_read_only_arrays_cannot_be_written(launch_body):

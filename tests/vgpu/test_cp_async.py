@@ -139,7 +139,7 @@ cp.async.cg.shared.global [%dst], [%src], 16;
 cp.async.mbarrier.arrive{noinc}.shared.b64 [%bar];
 mbarrier.arrive.shared.b64 %o, [%bar];
 WAIT:
-mbarrier.try_wait.parity.shared.b64 %p1, [%bar], 0;
+mbarrier.test_wait.parity.shared.b64 %p1, [%bar], 0;
 @!%p1 bra WAIT;
 {READ}"""
     source, out = data(), np.zeros((THREADS, 16), np.uint8)

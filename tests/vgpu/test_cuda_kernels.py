@@ -294,9 +294,10 @@ def test_packed_halves(run):
     np.testing.assert_array_equal(out[:, 3], np.stack([low, high], 1))
 
 
-def test_recursion_is_refused(run):
-    with pytest.raises(vgpu.UnsupportedInstruction, match="recursive call of"):
-        run("recursion", 1, 8, [np.zeros(8, np.int32)])
+def test_recursion(run):
+    out = np.zeros(8, np.int32)
+    clean(run("recursion", 1, 8, [out]))
+    assert out.tolist() == [0, 1, 1, 2, 3, 5, 8, 13]
 
 
 def test_grid_wide_synchronisation(run):

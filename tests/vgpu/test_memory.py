@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
 from tilewright import vgpu
+from tilewright.vgpu.errors import UnsupportedInstruction
 
 
 def line_of(ptx: str, text: str) -> int:
@@ -128,6 +130,29 @@ def test_a_packed_register_is_undefined_where_all_parts_are(launch_body):
     assert finding.kind == "uninitialized-register"
 
 
+@pytest.mark.parametrize(
+    ("permutation", "defined"),
+    [
+        ("prmt.b32 %r1, %t, %r9, 0x3210;", True),  # takes no byte of the register that nothing wrote
+        ("prmt.b32 %r1, %r9, %t, 0x7654;", True),
+        ("prmt.b32.rc8 %r1, %t, %r9, 0;", True),
+        ("prmt.b32 %r1, %t, %r9, 0x5410;", True),  # half of it: the rest may be dropped
+        ("prmt.b32 %r1, %t, %r9, 0x7654;", False),
+        ("prmt.b32 %r1, %r9, %t, 0x3210;", False),
+        ("prmt.b32.rc8 %r1, %r9, %t, 0;", False),
+        ("prmt.b32 %r1, %t, %t, %r9;", False),
+        ("prmt.b32 %r1, %r9, %r8, 0x5410;", False),
+    ],
+)
+def test_a_permutation_is_undefined_where_all_its_bytes_are(launch_body, permutation, defined):
+    out = np.zeros(32, np.uint32)
+    body = f"{permutation} and.b32 %r1, %r1, 0xff; mad.wide.u32 %d0, %t, 4, %a0; st.global.u32 [%d0], %r1;"
+    report = launch_body(body, [out])
+    assert [f.kind for f in report.findings] == ([] if defined else ["uninitialized-register"]), str(report)
+    if defined:
+        assert out.tolist() == list(range(32))
+
+
 def test_a_selection_depends_only_on_what_it_selects(launch_body):
     out = np.zeros(32, np.uint32)
     body = """setp.lt.u32 %p1, %t, 8; selp.u32 %r2, 7, %r1, %p1; mad.wide.u32 %d0, %t, 4, %a0;
@@ -145,3 +170,48 @@ def test_further_memory_makes_pointers_in_memory_legal(launch_body):
     assert launch_body(body, [table], block=1).findings[0].kind == "out-of-bounds"
     assert launch_body(body, [table], block=1, memory=[data]).ok
     assert data[0] == 42
+
+
+def test_windows_of_shared_memory(launch_body):
+    """``.shared`` and ``.shared::cta`` are the own block's part of ``.shared::cluster``."""
+    out = np.zeros(8, np.uint32)
+    body = """.shared .align 4 .b8 s[4]; mov.u64 %d0, s; cvta.shared.u64 %d0, %d0; mov.u32 %r0, %cluster_ctarank;
+        xor.b32 %r1, %r0, 1; mapa.u64 %d1, %d0, %r0; mapa.u64 %d2, %d0, %r1; mul.wide.u32 %d3, %r0, 16;
+        add.u64 %a0, %a0, %d3; mov.u32 %r2, 0;
+        isspacep.shared::cta %p0, %d0; isspacep.shared::cluster %p1, %d0; isspacep.shared::cta %p2, %d1;
+        isspacep.shared %p3, %d2; isspacep.shared::cluster %p4, %d2; isspacep.global %p5, %d2;
+        @%p0 or.b32 %r2, %r2, 1; @%p1 or.b32 %r2, %r2, 2; @%p2 or.b32 %r2, %r2, 4; @%p3 or.b32 %r2, %r2, 8;
+        @%p4 or.b32 %r2, %r2, 16; @%p5 or.b32 %r2, %r2, 32; st.global.u32 [%a0], %r2;
+        barrier.cluster.arrive; barrier.cluster.wait;"""
+    report = launch_body(body, [out], block=1, grid=2, cluster=2)
+    assert report.ok, str(report)
+    assert out[[0, 4]].tolist() == [1 + 2 + 4 + 16] * 2
+
+
+def test_the_halves_of_the_clocks(launch_body):
+    out = np.zeros(6, np.uint64)
+    body = """mov.u64 %d0, %globaltimer; mov.u32 %r0, %globaltimer_hi; mov.u64 %d1, %clock64; mov.u32 %r1, %clock_hi;
+        mov.u32 %r2, %clock; mov.u64 %d2, %clock64;
+        st.global.u64 [%a0], %d0; cvt.u64.u32 %d3, %r0; st.global.u64 [%a0+8], %d3; st.global.u64 [%a0+16], %d1;
+        cvt.u64.u32 %d4, %r1; st.global.u64 [%a0+24], %d4; cvt.u64.u32 %d5, %r2; st.global.u64 [%a0+32], %d5;
+        st.global.u64 [%a0+40], %d2;"""
+    assert launch_body(body, [out], block=1).ok
+    timer, timer_high, clock, clock_high, low, later = map(int, out)
+    assert timer_high - (timer >> 32) in (0, 1)
+    assert clock_high - (clock >> 32) in (0, 1)
+    assert clock <= later
+    assert (low - clock) % 2**32 <= later - clock
+
+
+@pytest.mark.parametrize("read", ["mov.u32 %r0, %clock64", "mov.u64 %d0, %clock_hi", "mov.f32 %f0, %clock"])
+def test_clocks_have_a_width(launch_body, read):
+    with pytest.raises(UnsupportedInstruction, match=r"PTX line \d+: mov.* reads a clock of (32|64) bits"):
+        launch_body(f"{read};", [])
+
+
+@pytest.mark.parametrize(("target", "count"), [("sm_80", 108), ("sm_89", 142), ("sm_90a", 132)])
+def test_the_number_of_multiprocessors_is_the_target_s(launch_body, target, count):
+    """NVIDIA's data sheets of A100, L40S and H100 SXM."""
+    out = np.zeros(1, np.uint32)
+    assert launch_body("mov.u32 %r0, %nsmid; st.global.u32 [%a0], %r0;", [out], block=1, target=target).ok
+    assert out[0] == count

@@ -255,7 +255,7 @@ def test_a_partial_warp_is_a_finding():
         ("mma.sync.aligned.m8n8k256.row.col.s32.b1.b1.s32.and.popc", "no single-bit mma takes"),
         ("mma.sync.aligned.m16n8k16.row.row.f32.f16.f16.f32", "takes .col"),
         ("mma.sync.aligned.m16n8k16.row.col.satfinite.f32.f16.f16.f32", "needs s32 accumulators"),
-        ("mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", "takes .sync"),
+        ("mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", "has 4 operands where 6 belong"),
         ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32.kind::f8f6f4", "needs sm_120a"),
     ],
 )

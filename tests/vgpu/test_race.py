@@ -178,6 +178,8 @@ def test_flags_between_blocks(launch_body, body, mode, threads):
         (FENCES, "membar.gl;", ""),
         (FENCES, "membar.gl;", "membar.cta;"),
         (FENCES, "fence.acq_rel.gpu;", ""),
+        (FENCES, "membar.gl;", "fence.acquire.gpu;"),
+        (FENCES, "fence.acq_rel.gpu;", "fence.release.gpu;"),
         (COUNTER, "fence.acq_rel.gpu;", ""),
         (COUNTER, "fence.sc.gpu;", ""),
         (RELEASE, "st.release.gpu.global", "st.global"),
@@ -187,6 +189,20 @@ def test_weakened_flags(launch_body, body, old, new):
     assert old in body
     report = run(launch_body, body.replace(old, new), block=32, grid=2)
     assert races(report), str(report)
+
+
+@pytest.mark.parametrize(("body", "wide"), [(FENCES, "membar.gl;"), (COUNTER, "fence.acq_rel.gpu;")])
+@pytest.mark.parametrize(
+    "fences", ["fence.sc.sys; membar.cta;", "membar.cta; fence.release.gpu; fence.acq_rel.cluster;"]
+)
+def test_a_narrower_fence_takes_nothing_from_a_wider_one(launch_body, body, wide, fences):
+    report = run(launch_body, body.replace(wide, fences, 1), block=1, grid=2)
+    assert report.ok, str(report)
+
+
+def test_a_narrower_fence_behind_a_write_does_not_release_it_further(launch_body):
+    body = FENCES.replace("st.global.u32 [%a0], 7;", "membar.sys; st.global.u32 [%a0], 7;")
+    assert races(run(launch_body, body.replace("membar.gl", "membar.cta"), block=1, grid=2))
 
 
 def test_blocks_share_nothing_else(launch_body):
@@ -238,6 +254,16 @@ def test_diverged_lanes(launch_body):
     )
     report = run(launch_body, synced, block=32)
     assert report.ok, str(report)
+
+
+@pytest.mark.parametrize("mode", vgpu.MODES)
+def test_a_barrier_of_a_warp_that_runs_together(launch_body, mode):
+    """Lane 0 alone reads what the others wrote, behind the barrier; without it that is a race."""
+    body = f"""{SHARED} {SLOT} st.shared.u32 [%r2], %t; bar.warp.sync -1; setp.ne.u32 %p0, %t, 0; @%p0 bra END;
+ld.shared.u32 %r4, [%r1+4]; st.global.u32 [%a0], %r4;
+END:"""
+    assert run(launch_body, body, block=32, mode=mode).ok
+    assert races(run(launch_body, body.replace("bar.warp.sync -1;", ""), block=32, mode=mode))
 
 
 def test_reads_never_race(launch_body):

@@ -50,12 +50,55 @@ def test_a_fenced_initialisation(launch_body, fence, late, mode):
     assert report.ok, str(report)
 
 
-@pytest.mark.parametrize(("fence", "late"), [("", ""), ("setp.eq.u32 %p5, %t, 64; @%p5 fence.proxy.async;", "")])
-def test_an_initialisation_that_the_async_proxy_may_not_see(launch_body, fence, late):
-    report = run(launch_body, LOAD.format(fence=fence, late=late))
-    assert kinds(report) == {"proxy-fence"}
-    assert "the async proxy may not see its mbarrier.init" in report.findings[0].message
-    assert "mbarrier.init" in report.findings[0].other.ptx
+# Operations on an mbarrier are none of the async proxy: what orders the initialisation before the issue of a transfer
+# is enough. Inside a block that is bar.sync, or program order.
+@pytest.mark.parametrize("mode", vgpu.MODES)
+@pytest.mark.parametrize("order", ["bar.sync 0;", ""])
+def test_a_barrier_orders_an_initialisation_before_a_transfer(launch_body, order, mode):
+    body = LOAD.format(fence="", late="")
+    if not order:  # the thread that initialised it issues the transfer, and the others come to know of it at a barrier
+        body = body.replace("bar.sync 0;", "").replace("GO:", "GO: bar.sync 0;")
+    report = run(launch_body, body, mode=mode)
+    assert report.ok, str(report)
+
+
+def test_an_initialisation_that_nothing_orders_before_a_transfer(launch_body):
+    body = LOAD.format(fence="", late="").replace("setp.eq.u32 %p0", "setp.eq.u32 %p6, %t, 64; setp.eq.u32 %p0")
+    body = body.replace("bar.sync 0;", "").replace("@!%p0 bra GO", "@!%p6 bra GO")
+    report = run(launch_body, body)
+    assert "race" in kinds(report), str(report)
+
+
+# Across a cluster the initialisation must be released: fence.mbarrier_init does so in front of a relaxed arrival.
+REMOTE_INIT = f"""{HEAD} @%p0 mbarrier.init.shared::cta.b64 [%r21], 1;
+{{fence}}
+barrier.cluster.arrive{{order}}.aligned; barrier.cluster.wait.acquire.aligned;
+mov.u32 %r3, %cluster_ctarank; mapa.shared::cluster.u32 %r4, %r20, 1; mapa.shared::cluster.u32 %r5, %r21, 1;
+setp.eq.u32 %p2, %r3, 0; and.pred %p1, %p0, %p2; @!%p1 bra GO;
+cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r4], [%a0], 2048, [%r5];
+GO: @%p2 bra END;
+@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r21], 2048;
+{WAIT.format(n=0, parity=0)}
+ld.shared.u32 %r2, [%r1];
+END: barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"""
+
+
+@pytest.mark.parametrize(
+    ("fence", "order", "found"),
+    [
+        ("", "", set()),
+        ("", ".release", set()),
+        ("@%p0 fence.mbarrier_init.release.cluster;", ".relaxed", set()),
+        ("@%p0 fence.acq_rel.cluster;", ".relaxed", set()),
+        ("@%p0 fence.acq_rel.cta;", ".relaxed", {"race"}),
+        ("@%p0 fence.proxy.async;", ".relaxed", {"race"}),
+        ("", ".relaxed", {"race"}),
+    ],
+)
+def test_an_initialisation_for_another_block(launch_body, fence, order, found):
+    body = REMOTE_INIT.format(fence=fence, order=order)
+    report = run(launch_body, body, grid=2, cluster=2)
+    assert kinds(report) == found, str(report)
 
 
 def test_a_second_initialisation(launch_body):

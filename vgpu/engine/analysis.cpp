@@ -51,6 +51,7 @@ class Analyser {
       if (n == "bra" || n == "brx") kind_[k] = kBranch;
       else if (n == "ret" || n == "exit" || n == "trap") kind_[k] = kLeave;
       else if (n == "call") kind_[k] = kCall;
+      else if (n == "call.indirect") kind_[k] = kCallAny;
       else if (n.rfind("wgmma.wait", 0) == 0) kind_[k] = kWait;
       else if (n.rfind("wgmma.mma", 0) == 0) kind_[k] = kAsync;
       else if (n == "wgmma.fence") kind_[k] = kFence;
@@ -259,11 +260,18 @@ class Analyser {
     }
   }
 
+  void candidates(const RawInstr& r, std::vector<uint32_t>& out) const {
+    const int64_t* imm = imms_.data() + r.first_imm;
+    const int64_t size = 2 + 3 * (imm[1] + imm[2]);
+    for (int64_t k = 0; k < imm[0]; ++k) out.push_back(static_cast<uint32_t>(imm[4 + k * size]));
+  }
+
   // First instructions of the functions called, in order; the kernel stands in front of them.
   std::vector<uint32_t> called() const {
     std::vector<uint32_t> out;
     for (const RawInstr& r : raw_)
       if (kind_[r.handler] == kCall) out.push_back(static_cast<uint32_t>(imms_[r.first_imm]));
+      else if (kind_[r.handler] == kCallAny) candidates(r, out);
     std::sort(out.begin(), out.end());
     out.erase(std::unique(out.begin(), out.end()), out.end());
     return out;
@@ -307,7 +315,7 @@ class Analyser {
     out.bytes = top;
   }
 
-  static constexpr uint8_t kBranch = 1, kLeave = 2, kWait = 3, kAsync = 4, kCall = 5, kFence = 6, kMove = 7;
+  static constexpr uint8_t kBranch = 1, kLeave = 2, kWait = 3, kAsync = 4, kCall = 5, kFence = 6, kMove = 7, kCallAny = 8;
   const std::vector<RawInstr>& raw_;
   const std::vector<RawOperand>& ops_;
   const std::vector<int64_t>& imms_;

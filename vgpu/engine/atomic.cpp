@@ -147,6 +147,51 @@ Step cas(Warp& w, const Instr& i, Mask m) {
   return Step::next;
 }
 
+struct Wide {
+  uint64_t low, high;
+};
+
+// 16 bytes at once against the other host threads, which may use narrower atomics on parts of them.
+#ifdef __x86_64__
+__attribute__((target("cx16")))
+#endif
+Wide exchange_wide(uint8_t* p, const Wide* expected, Wide value) {
+  auto* at = reinterpret_cast<unsigned __int128*>(p);
+  const unsigned __int128 now = static_cast<unsigned __int128>(value.high) << 64 | value.low;
+  unsigned __int128 seen = expected ? static_cast<unsigned __int128>(expected->high) << 64 | expected->low : 0;
+  unsigned __int128 old = __sync_val_compare_and_swap(at, seen, now);
+  while (!expected && old != seen) {
+    seen = old;
+    old = __sync_val_compare_and_swap(at, seen, now);
+  }
+  return {static_cast<uint64_t>(old), static_cast<uint64_t>(old >> 64)};
+}
+
+// ops: destination, base, [compare], value; 128 bits are two slots. imm: space, elements, offset, base bytes.
+template <bool kCompares>
+Step swap_wide(Warp& w, const Instr& i, Mask m) {
+  Pointers p;
+  if (!atomic_places(w, i, m, i.ops[2], 16, p, i.imm[2], i.imm[3])) return Step::fault;
+  if (w.block->observer) observe_atomic(w, i, m, p, 16);
+  const uint32_t* compare = i.ops + 3;
+  const uint32_t* value = i.ops + (kCompares ? 5 : 3);
+  const auto read = [&](const uint32_t* ops, int l) { return Wide{w.r64(ops[0])[l], w.r64(ops[1])[l]}; };
+  for (Mask left = m; left; left &= left - 1) {
+    const int l = __builtin_ctz(left);
+    const Wide expected = read(compare, l), now = read(value, l);
+    const Wide old = exchange_wide(p.at[l], kCompares ? &expected : nullptr, now);
+    const bool same = old.low == now.low && old.high == now.high;
+    const bool swapped = !kCompares || (old.low == expected.low && old.high == expected.high);
+    w.wrote |= swapped && !same;
+    w.r64(i.ops[0])[l] = old.low;
+    w.r64(i.ops[1])[l] = old.high;
+  }
+  if (w.block->observer) observed_atomic(w, i, m, p);
+  w.looked_at = p.at[__builtin_ctz(m)];
+  w.block->notify();
+  return Step::next;
+}
+
 template <class T>
 void add_integer(Registry& r, const std::string& t) {
   r.add("atom.add." + t, atomic<Plain<T, Add>>);
@@ -190,6 +235,8 @@ void register_atomic(Registry& r) {
   r.add("atom.cas.b16", cas<uint16_t>);
   r.add("atom.cas.b32", cas<uint32_t>);
   r.add("atom.cas.b64", cas<uint64_t>);
+  r.add("atom.exch.b128", swap_wide<false>);
+  r.add("atom.cas.b128", swap_wide<true>);
 }
 
 }  // namespace tilewright::vgpu

@@ -165,7 +165,10 @@ Step op_bar_warp(Warp& w, const Instr& i, Mask m) {
   Mask members = first;
   for (Mask left = m; left; left &= left - 1) members |= w.r32(i.ops[0])[__builtin_ctz(left)];
   const Mask want = members & w.exist & ~w.exited;
-  if ((m & want) == want) return Step::next;
+  if ((m & want) == want) {
+    ++w.merges;  // orders the lanes' accesses, also where they run together anyway
+    return Step::next;
+  }
   if (((m | met(w, members)) & want) == want) {
     let_go(w, members);
     return Step::yield;

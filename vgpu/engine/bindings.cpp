@@ -23,9 +23,14 @@ py::dict numbered(const std::vector<std::string>& names) {
 using ConstantTuple = std::tuple<int, bool, int64_t, uint32_t>;
 using VariableTuple = std::tuple<std::string, uint64_t, uint32_t, py::bytes, std::vector<std::tuple<uint64_t, uint32_t, int64_t>>>;
 
+// (entry, first and last virtual register, first and last predicate, local ranges, takes the address of one)
+using FunctionTuple = std::tuple<uint32_t, uint32_t, uint32_t, uint32_t, uint32_t,
+                                 std::vector<std::pair<uint32_t, uint32_t>>, bool>;
+
 std::shared_ptr<Program> make_program(const py::buffer& code, const py::bytes& widths, uint32_t pred_count,
                                       const std::vector<ConstantTuple>& constants,
-                                      const std::vector<VariableTuple>& variables) {
+                                      const std::vector<VariableTuple>& variables,
+                                      const std::vector<FunctionTuple>& functions) {
   const py::buffer_info info = code.request();
   ProgramInput in;
   in.code = static_cast<const int64_t*>(info.ptr);
@@ -37,6 +42,8 @@ std::shared_ptr<Program> make_program(const py::buffer& code, const py::bytes& w
     in.constants.push_back({static_cast<ConstantKind>(kind), wide, value, variable, 0});
   for (const auto& [name, bytes, align, init, relocations] : variables)
     in.variables.push_back({name, bytes, align, std::string(init), relocations});
+  for (const auto& [entry, r0, r1, p0, p1, locals, takes_address] : functions)
+    in.functions.push_back({entry, r0, r1, p0, p1, locals, takes_address, 0, 0, {}});
   return build_program(in);
 }
 
@@ -47,7 +54,7 @@ struct Request {
   std::string params;
   uint32_t static_shared, dynamic_shared, local;
   std::vector<std::tuple<uint64_t, uint64_t, std::string, bool>> ranges;
-  uint32_t device;
+  uint32_t device, processors;
 };
 
 // Module variables get fresh memory for every launch.
@@ -82,6 +89,7 @@ void prepare(const Request& q, Run& run) {
   launch.run = &run;
   launch.index = static_cast<uint32_t>(run.launches.size() - 1);
   launch.device = q.device;
+  launch.processors = q.processors;
   launch.program = q.program.get();
   launch.entry = q.entry;
   std::copy_n(q.grid.begin(), 3, launch.grid);
@@ -132,7 +140,7 @@ py::tuple launch(const std::vector<py::object>& requests, int mode, uint64_t see
     const auto three = [&](size_t k) { return t[k].cast<std::array<uint32_t, 3>>(); };
     wanted.push_back({t[0].cast<std::shared_ptr<Program>>(), t[1].cast<uint32_t>(), three(2), three(3), three(4),
                       t[5].cast<std::string>(), t[6].cast<uint32_t>(), t[7].cast<uint32_t>(), t[8].cast<uint32_t>(),
-                      t[9].cast<decltype(Request::ranges)>(), t[10].cast<uint32_t>()});
+                      t[9].cast<decltype(Request::ranges)>(), t[10].cast<uint32_t>(), t[11].cast<uint32_t>()});
   }
   Run run;
   {

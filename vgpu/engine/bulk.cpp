@@ -108,7 +108,6 @@ Step tensor_load(Warp& w, const Instr& i, Mask m) {
       if (!shared_at(w, i, lane, to, footprint(tile.map), kTileAlign)) return Step::fault;
       if (!mbarrier_check(w, i, lane, signal)) return Step::fault;
       if (w.block->observer) {
-        observe_signal(w, i, lane, signal);
         if (window == all.windows.front()) observe_transfer_source(w, i, lane, pieces_of(tile), signal);
         for_tile_pieces(tile.map, to, [&](uint32_t at, uint32_t bytes) { observe_transfer(w, i, lane, at, bytes, signal); });
       }
@@ -171,13 +170,22 @@ void check_source(Warp& w, const Instr& i, int lane, uint32_t source, uint32_t b
   }
 }
 
-// Runs `land` for each lane now, or when its group is waited for.
-void enqueue(Warp& w, Mask lane, std::function<void()> land) {
+// A store takes `bytes` from shared memory by `take` and writes them by `put`: now, or as late as waits allow. A wait
+// for the reads alone leaves the writes outstanding, to the end of the block where nobody waits for them.
+template <class Take, class Put>
+void enqueue(Warp& w, Mask lane, uint32_t bytes, Take take, Put put) {
+  auto data = std::make_shared<std::vector<uint8_t>>();
+  const auto read = [data, bytes, take](Mask) {
+    data->resize(bytes);
+    take(data->data());
+  };
+  const auto land = [data, put](Mask) { put(data->data()); };
   if (w.launch().lazy()) {
-    w.bulk.add(lane, [land = std::move(land)](Mask) { land(); });
+    w.bulk.add(lane, read, land);
     return;
   }
-  land();
+  read(lane);
+  land(lane);
   w.bulk.add(lane, {});
 }
 
@@ -198,11 +206,12 @@ Step tensor_store(Warp& w, const Instr& i, Mask m) {
       for_tile_pieces(tile.map, source, [&](uint32_t at, uint32_t bytes) { observe_bulk_source(w, i, lane, at, bytes); });
       observe_bulk_target(w, i, lane, pieces_of(tile), reduction != 0);
     }
-    enqueue(w, 1u << lane, [block = w.block, tile, source, reduction] {
-      std::vector<uint8_t> packed(tile.map.tile_bytes());
-      unswizzle_tile(tile.map, block->smem.data(), source & kSharedOffset, packed.data());
-      store_tile(tile, packed.data(), reduction);
-    });
+    enqueue(
+        w, 1u << lane, tile.map.tile_bytes(),
+        [block = w.block, tile, source](uint8_t* packed) {
+          unswizzle_tile(tile.map, block->smem.data(), source & kSharedOffset, packed);
+        },
+        [tile, reduction](const uint8_t* packed) { store_tile(tile, packed, reduction); });
   }
   return Step::next;
 }
@@ -217,13 +226,14 @@ bool bulk_size(Warp& w, const Instr& i, int lane, uint32_t bytes) {
 
 const uint8_t* bulk_source(Warp& w, const Instr& i, int lane, uint32_t bytes) {
   if (i.imm[0]) {
-    const uint64_t address = w.r64(i.ops[1])[lane] + static_cast<uint64_t>(i.imm[4]);
+    const uint64_t address = w.r64(i.ops[1])[lane] + static_cast<uint64_t>(i.imm[6]);
     return global_at(w, i, lane, address, bytes, kBulkAlign, false);
   }
-  return shared_read(w, i, lane, address_operand(w, lane, i.ops[1], i.imm + 4), bytes, kBulkAlign, Proxy::async);
+  return shared_read(w, i, lane, address_operand(w, lane, i.ops[1], i.imm + 6), bytes, kBulkAlign, Proxy::async);
 }
 
-// imm: from global (else from shared), multicast, then offset and base bytes of target, source and barrier.
+// imm: from global (else from shared), multicast, reduction, its type, then offset and base bytes of target, source and
+// barrier.
 // ops: target, source, bytes, barrier, [mask].
 Step bulk_load(Warp& w, const Instr& i, Mask m) {
   for (Mask left = m; left; left &= left - 1) {
@@ -232,20 +242,25 @@ Step bulk_load(Warp& w, const Instr& i, Mask m) {
     if (!bulk_size(w, i, lane, bytes)) return Step::fault;
     const uint8_t* source = bulk_source(w, i, lane, bytes);
     if (!source) return Step::fault;
-    const uint32_t target = address_operand(w, lane, i.ops[0], i.imm + 2);
-    const uint32_t barrier = address_operand(w, lane, i.ops[3], i.imm + 6);
+    const uint32_t target = address_operand(w, lane, i.ops[0], i.imm + 4);
+    const uint32_t barrier = address_operand(w, lane, i.ops[3], i.imm + 8);
     const bool multicast = i.imm[1] != 0;
+    const auto reduction = static_cast<int>(i.imm[2]);
+    const auto type = static_cast<ReductionType>(i.imm[3]);
     for (const uint32_t window : targets(w, i, multicast, i.ops[3 + multicast], lane, target).windows) {
       const uint32_t to = multicast ? (target & kSharedOffset) | window : target;
       const uint32_t signal = multicast ? (barrier & kSharedOffset) | window : barrier;
       if (!shared_at(w, i, lane, to, bytes, kBulkAlign) || !mbarrier_check(w, i, lane, signal)) return Step::fault;
       if (w.block->observer) {
-        observe_signal(w, i, lane, signal);
         observe_transfer_source(w, i, lane, {{source, bytes}}, signal);
-        observe_transfer(w, i, lane, to, bytes, signal);
+        observe_transfer(w, i, lane, to, bytes, signal, reduction != 0);
       }
-      w.block->submit([block = w.block, instr = &i, source, to, signal, bytes] {
-        std::memcpy(shared_owner(*block, to)->smem.data() + (to & kSharedOffset), source, bytes);
+      if (reduction && !shared_ready(*shared_owner(*w.block, to), to & kSharedOffset, bytes, Proxy::generic))
+        report_not_ready(w, i, lane, to, bytes, Proxy::generic);
+      w.block->submit([block = w.block, instr = &i, source, to, signal, bytes, reduction, type] {
+        uint8_t* at = shared_owner(*block, to)->smem.data() + (to & kSharedOffset);
+        if (reduction == 0) std::memcpy(at, source, bytes);
+        else reduce_into(static_cast<Reduction>(reduction - 1), type, at, source, bytes / reduction_bytes(type));
         shared_mark(*block, to, bytes, Proxy::async);
         mbarrier_add_tx(*block, *instr, signal, -int64_t{bytes});
       });
@@ -273,18 +288,35 @@ Step bulk_store(Warp& w, const Instr& i, Mask m) {
       observe_bulk_source(w, i, lane, from & kSharedOffset, bytes);
       observe_bulk_target(w, i, lane, {{target, bytes}}, reduction != 0);
     }
-    enqueue(w, 1u << lane, [target, source, bytes, reduction, type] {
-      if (reduction == 0) {
-        std::memcpy(target, source, bytes);
-      } else {
-        reduce_into(static_cast<Reduction>(reduction - 1), type, target, source, bytes / reduction_bytes(type));
-      }
-    });
+    enqueue(
+        w, 1u << lane, bytes, [source, bytes](uint8_t* data) { std::memcpy(data, source, bytes); },
+        [target, bytes, reduction, type](const uint8_t* data) {
+          if (reduction == 0) {
+            std::memcpy(target, data, bytes);
+          } else {
+            reduce_into(static_cast<Reduction>(reduction - 1), type, target, data, bytes / reduction_bytes(type));
+          }
+        });
   }
   return Step::next;
 }
 
 Step prefetch(Warp&, const Instr&, Mask) { return Step::next; }
+
+// ops: address, bytes. imm: offset, base bytes.
+Step prefetch_bytes(Warp& w, const Instr& i, Mask m) {
+  for (Mask left = m; left; left &= left - 1) {
+    const int lane = w.first_lane(left);
+    const uint32_t bytes = w.r32(i.ops[1])[lane];
+    const uint64_t address = w.r64(i.ops[0])[lane] + static_cast<uint64_t>(i.imm[0]);
+    if (bytes % kBulkAlign || address % kBulkAlign) {
+      report(w, i, bytes % kBulkAlign ? Kind::illegal : Kind::misaligned, 1u << lane,
+             "a prefetch of " + std::to_string(bytes) + " bytes at " + hex(address) + ": both are multiples of 16");
+      return Step::fault;
+    }
+  }
+  return Step::next;
+}
 
 Step commit(Warp& w, const Instr&, Mask m) {
   w.bulk.commit(m);
@@ -295,9 +327,10 @@ Step commit(Warp& w, const Instr&, Mask m) {
   return Step::next;
 }
 
-// imm: only the sources must have been read, groups that may stay in flight. Lazy stores land here in both forms.
+// imm: only the sources must have been read, groups that may stay in flight.
 Step wait_group(Warp& w, const Instr& i, Mask m) {
-  w.bulk.wait(m, static_cast<uint32_t>(i.imm[1]));
+  if (i.imm[0] && w.launch().lazy()) w.bulk.wait_read(m, static_cast<uint32_t>(i.imm[1]));
+  else w.bulk.wait(m, static_cast<uint32_t>(i.imm[1]));
   if (w.block->observer) {
     observe_wait(w, Actor::bulk_read, static_cast<uint32_t>(i.imm[1]));
     if (!i.imm[0]) observe_wait(w, Actor::bulk_write, static_cast<uint32_t>(i.imm[1]));
@@ -337,6 +370,7 @@ void register_bulk(Registry& r) {
   r.add("bulk.load", bulk_load);
   r.add("bulk.store", bulk_store);
   r.add("bulk.prefetch", prefetch);
+  r.add("bulk.prefetch_bytes", prefetch_bytes);
   r.add("cp.async.bulk.commit_group", commit);
   r.add("cp.async.bulk.wait_group", wait_group);
 }

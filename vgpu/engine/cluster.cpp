@@ -28,6 +28,15 @@ void complete(Block& b) {
 
 Step arrive(Warp& w, const Instr& i, Mask m) {
   Block& r = root(*w.block);
+  if (i.imm[0] && m != (w.exist & ~w.exited)) {
+    report(w, i, Kind::barrier, m, "barrier.cluster.arrive.aligned is run by a part of the warp, lanes " + hex(m));
+    return Step::fault;
+  }
+  for (Mask left = m; left; left &= left - 1) {
+    if (!w.cluster_token[__builtin_ctz(left)]) continue;
+    report(w, i, Kind::barrier, left & (0u - left), "the thread arrives at the cluster barrier again and has not waited");
+    return Step::fault;
+  }
   observe_cluster_arrive(w, i);
   for (Mask left = m; left; left &= left - 1) w.cluster_token[__builtin_ctz(left)] = r.cluster_phase;
   r.cluster_arrived += static_cast<uint32_t>(__builtin_popcount(m));
@@ -35,13 +44,23 @@ Step arrive(Warp& w, const Instr& i, Mask m) {
   return Step::yield;
 }
 
-Step wait(Warp& w, const Instr&, Mask m) {
+Step wait(Warp& w, const Instr& i, Mask m) {
   const Block& r = root(*w.block);
+  if (i.imm[0] && m != (w.exist & ~w.exited)) {
+    report(w, i, Kind::barrier, m, "barrier.cluster.wait.aligned is run by a part of the warp, lanes " + hex(m));
+    return Step::fault;
+  }
+  for (Mask left = m; left; left &= left - 1) {
+    if (w.cluster_token[__builtin_ctz(left)]) continue;
+    report(w, i, Kind::barrier, left & (0u - left), "the thread waits at the cluster barrier and has not arrived");
+    return Step::fault;
+  }
   for (Mask left = m; left; left &= left - 1)
     if (r.cluster_phase == w.cluster_token[__builtin_ctz(left)]) {
       w.wait_on = {kCluster, r.cluster_arrived, live_threads(*w.block)};
       return Step::retry;
     }
+  for (Mask left = m; left; left &= left - 1) w.cluster_token[__builtin_ctz(left)] = 0;
   observe_cluster_wait(w);
   return Step::next;
 }

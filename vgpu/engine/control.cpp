@@ -1,8 +1,11 @@
 // Control flow: bra brx call ret exit trap; printf and assert; fences; instructions without effect here.
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
 #include "address.h"
+#include "collective.h"
+#include "frames.h"
 #include "interpret.h"
 #include "observe.h"
 #include "registry.h"
@@ -79,12 +82,80 @@ void copy_locals(Warp& w, Mask m, const int64_t* triples, int64_t count) {
     }
 }
 
+// Hands the arguments of a call to the function at `entry` and adds its frame. imm[1], imm[2]: arguments, results.
+bool enter(Warp& w, const Instr& i, Mask m, std::vector<Frame>& frames, int64_t entry, const int64_t* triples) {
+  const auto pc = static_cast<uint32_t>(entry);
+  const Program& program = *w.launch().program;
+  const bool active = std::any_of(frames.begin(), frames.end(), [&](const Frame& f) { return f.entry == pc; });
+  const FunctionRange* function = active ? function_at(program, pc) : nullptr;
+  const char* wrong = active && function->takes_address ? "a recursive call of a function that takes the address of its local memory"
+                      : frames.size() >= kMaxFrames     ? "calls are nested deeper than 512"
+                                                        : nullptr;
+  if (wrong) {
+    report(w, i, Kind::illegal, m, wrong);
+    return false;
+  }
+  std::shared_ptr<const Saved> saved;
+  if (active || program.has_stack) saved = save(w, m, function);
+  copy_locals(w, m, triples, i.imm[1]);
+  frames.push_back({w.path().pc + 1, pc, triples + 3 * i.imm[1], i.imm[2], std::move(saved)});
+  return true;
+}
+
+// Hands the results of a call to its caller, and gives back what the call put aside.
+void finish(Warp& w, Mask m, const Frame& frame) {
+  if (!frame.saved) return copy_locals(w, m, frame.results, frame.result_count);
+  std::vector<uint8_t> results;
+  const auto each = [&](auto visit) {
+    const int64_t* triple = frame.results;
+    for (int64_t k = 0; k < frame.result_count; ++k, triple += 3)
+      for (Mask left = m; left; left &= left - 1) visit(__builtin_ctz(left), triple);
+  };
+  each([&](int l, const int64_t* t) {
+    const uint8_t* from = local_piece(w, l, t[0]);
+    results.insert(results.end(), from, from + t[2]);
+  });
+  restore(w, m, *frame.saved);
+  const uint8_t* next = results.data();
+  each([&](int l, const int64_t* t) {
+    std::memcpy(local_piece(w, l, t[1]), next, static_cast<size_t>(t[2]));
+    next += t[2];
+  });
+}
+
 // imm: target, arguments, results, then (from, to, bytes) in local memory for each.
 Step op_call(Warp& w, const Instr& i, Mask m) {
-  copy_locals(w, m, i.imm + 3, i.imm[1]);
   std::vector<Frame> frames = w.path().frames;
-  frames.push_back({w.path().pc + 1, &i});
+  if (!enter(w, i, m, frames, i.imm[0], i.imm + 3)) return Step::fault;
   split(w, m, static_cast<uint32_t>(i.imm[0]), std::move(frames));
+  return Step::jump;
+}
+
+// ops: address of the function. imm: candidates, arguments, results, then for each candidate its address, target and the
+// (from, to, bytes) as for `call`. One path a target.
+Step op_call_indirect(Warp& w, const Instr& i, Mask m) {
+  const uint64_t* address = w.r64(i.ops[0]);
+  const int64_t size = 2 + 3 * (i.imm[1] + i.imm[2]);
+  const std::vector<Frame> outer = w.path().frames;
+  while (m) {
+    const uint64_t wanted = address[w.first_lane(m)];
+    Mask same = 0;
+    for (Mask left = m; left; left &= left - 1)
+      if (address[__builtin_ctz(left)] == wanted) same |= 1u << __builtin_ctz(left);
+    const int64_t* found = i.imm + 3;
+    const int64_t* end = found + i.imm[0] * size;
+    while (found != end && static_cast<uint64_t>(*found) != wanted) found += size;
+    if (found == end) {
+      report(w, i, Kind::illegal, same, "call of " + hex(wanted) + ", which is no function of this prototype");
+      return Step::fault;
+    }
+    std::vector<Frame> frames = outer;
+    if (!enter(w, i, same, frames, found[1], found + 2)) return Step::fault;
+    m &= ~same;
+    const bool last = w.path().mask == same;
+    split(w, same, static_cast<uint32_t>(found[1]), std::move(frames));
+    if (!last && m) --w.path().pc;
+  }
   return Step::jump;
 }
 
@@ -93,7 +164,7 @@ Step op_ret(Warp& w, const Instr& i, Mask m) {
   std::vector<Frame> frames = w.path().frames;
   const Frame frame = frames.back();
   frames.pop_back();
-  copy_locals(w, m, frame.call->imm + 3 + 3 * frame.call->imm[1], frame.call->imm[2]);
+  finish(w, m, frame);
   split(w, m, frame.return_pc, std::move(frames));
   return Step::jump;
 }
@@ -213,16 +284,58 @@ Step op_assert(Warp& w, const Instr& i, Mask m) {
 
 // Generic writes before this are seen by the async proxy. Threads fence for the writes that earlier barriers ordered
 // before them, so the whole block counts as fenced.
-// imm: only for shared memory of the own block.
-Step op_fence_proxy(Warp& w, const Instr& i, Mask) {
-  observe_proxy_fence(w, i.imm[0] != 0);
+Step op_fence_proxy(Warp& w, const Instr&, Mask) {
+  observe_proxy_fence(w);
   for (uint8_t& s : w.block->shadow) s &= static_cast<uint8_t>(~kDirty);
   return Step::next;
 }
 
-Step op_fence_mbarrier_init(Warp& w, const Instr& i, Mask) {
-  observe_mbarrier_fence(w);
-  observe_fence(w, i);
+// ops: pointer, size. imm: bytes of their registers, alignment, [another alignment].
+Step op_alloca(Warp& w, const Instr& i, Mask m) {
+  const uint32_t base = w.launch().local_bytes - kStackBytes;
+  const auto align = static_cast<uint64_t>(i.imm[i.imm_count > 2 ? 2 : 1]);
+  for (Mask left = m; left; left &= left - 1) {
+    const int l = __builtin_ctz(left);
+    const uint64_t size = i.imm[0] == 8 ? w.r64(i.ops[1])[l] : w.r32(i.ops[1])[l];
+    const uint64_t at = (base + w.stack[l] + align - 1) / align * align;
+    if (size > kStackBytes || at + size > w.launch().local_bytes) {
+      report(w, i, Kind::out_of_bounds, 1u << l,
+             "alloca of " + std::to_string(size) + " bytes: a thread has a stack of " + std::to_string(kStackBytes) +
+                 ", of which " + std::to_string(w.stack[l]) + " are in use");
+      return Step::fault;
+    }
+    w.stack[l] = static_cast<uint32_t>(at + size - base);
+    if (i.imm[0] == 8) w.r64(i.ops[0])[l] = at;
+    else w.r32(i.ops[0])[l] = static_cast<uint32_t>(at);
+  }
+  return Step::next;
+}
+
+// ops: pointer. imm: restores, bytes of the register.
+Step op_stack(Warp& w, const Instr& i, Mask m) {
+  const uint32_t base = w.launch().local_bytes - kStackBytes;
+  for (Mask left = m; left; left &= left - 1) {
+    const int l = __builtin_ctz(left);
+    if (!i.imm[0]) {
+      if (i.imm[1] == 8) w.r64(i.ops[0])[l] = base + w.stack[l];
+      else w.r32(i.ops[0])[l] = base + w.stack[l];
+      continue;
+    }
+    const uint64_t at = i.imm[1] == 8 ? w.r64(i.ops[0])[l] : w.r32(i.ops[0])[l];
+    if (at < base || at > base + w.stack[l]) {
+      report(w, i, Kind::illegal, 1u << l, "stackrestore of " + hex(at) + ", which no stacksave of this thread gave");
+      return Step::fault;
+    }
+    w.stack[l] = static_cast<uint32_t>(at - base);
+  }
+  return Step::next;
+}
+
+// imm: registers. The warps of a warpgroup must make the same changes (unit.cpp compares them at the end).
+Step op_setmaxnreg(Warp& w, const Instr& i, Mask m) {
+  if (!whole_warp(w, i, m)) return Step::fault;
+  w.register_changes = w.register_changes * 0x9e3779b97f4a7c15ull + 1 + w.path().pc;
+  w.register_change = &i;
   return Step::next;
 }
 
@@ -237,6 +350,9 @@ void register_control(Registry& r) {
   r.add("bra", op_bra);
   r.add("brx", op_brx);
   r.add("call", op_call);
+  r.add("call.indirect", op_call_indirect);
+  r.add("alloca", op_alloca);
+  r.add("stack", op_stack);
   r.add("ret", op_ret);
   r.add("exit", op_exit);
   r.add("trap", op_trap);
@@ -244,8 +360,8 @@ void register_control(Registry& r) {
   r.add("call.printf", op_printf);
   r.add("call.assert", op_assert);
   r.add("fence", op_fence);
+  r.add("setmaxnreg", op_setmaxnreg);
   r.add("fence.proxy.async", op_fence_proxy);
-  r.add("fence.mbarrier_init", op_fence_mbarrier_init);
 }
 
 }  // namespace tilewright::vgpu

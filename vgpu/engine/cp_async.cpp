@@ -50,6 +50,11 @@ bool prepare_targets(Warp& w, const Instr& i, Mask m, uint32_t size, Copy& copy)
 bool prepare_sizes(Warp& w, const Instr& i, Mask m, uint32_t size, Copy& copy) {
   std::memset(copy.bytes, static_cast<int>(size), sizeof copy.bytes);
   if (!i.imm[1]) return true;
+  if (i.imm[7]) {  // a predicate: where it holds, nothing is read
+    const Mask none = w.pred(i.ops[2]);
+    for (Mask left = m & none; left; left &= left - 1) copy.bytes[w.first_lane(left)] = 0;
+    return true;
+  }
   for (Mask left = m; left; left &= left - 1) {
     const int lane = w.first_lane(left);
     const uint32_t bytes = w.r32(i.ops[2])[lane];
@@ -87,14 +92,10 @@ bool prepare_sources(Warp& w, const Instr& i, Mask m, uint32_t size, Copy& copy)
   return true;
 }
 
-// imm: generic target, has source size, offset and base bytes of target, the same of source, size.
-// ops: target, source, [source size].
+// imm: generic target, has source size, offset and base bytes of target, the same of source, size, [the source size is
+// a predicate]. ops: target, source, [source size].
 bool prepare(Warp& w, const Instr& i, Mask m, Copy& copy) {
   const auto size = static_cast<uint32_t>(i.imm[6]);
-  if (size != 4 && size != 8 && size != 16) {
-    report(w, i, Kind::illegal, m, "cp.async of " + std::to_string(i.imm[6]) + " bytes; it copies 4, 8 or 16");
-    return false;
-  }
   return prepare_targets(w, i, m, size, copy) && prepare_sizes(w, i, m, size, copy) &&
          prepare_sources(w, i, m, size, copy);
 }

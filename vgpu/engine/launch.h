@@ -37,6 +37,8 @@ struct Run {
   std::deque<Launch> launches;
 
   std::atomic<bool> stop{false};
+  std::atomic<uint64_t> skipped{0};   // nanoseconds that clocks are ahead of the host's
+  std::atomic<bool> timed{false};     // a loop that waits for memory also looks at a clock
   std::mutex mutex;  // findings, printed text
   std::vector<Finding> findings;
   std::map<std::tuple<int, const Program*, uint32_t>, size_t> seen;
@@ -60,6 +62,7 @@ struct Launch {
   uint32_t shared_bytes = 0;   // static + dynamic
   uint32_t dynamic_bytes = 0;
   uint32_t local_bytes = 0;    // per thread
+  uint32_t processors = 0;     // multiprocessors of the device
   bool tracked = false;        // dynamic tracking of uninitialised registers
   std::vector<uint8_t> params;
   std::vector<uint64_t> constants;  // resolved values of the constant pool
@@ -84,6 +87,9 @@ inline const Launch& Run::launch_of(uint32_t unit) const {
 }
 
 inline Launch& Warp::launch() const { return *block->launch; }
+
+// What clocks and the global timer show, in nanoseconds (move.cpp).
+uint64_t clock_now(const Run& run);
 
 // Sorts by address and joins ranges that overlap: views of one allocation, whose union is legal.
 void sort_ranges(std::vector<Range>& ranges);

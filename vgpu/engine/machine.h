@@ -59,9 +59,15 @@ struct Wait {
   uint64_t detail = 0;    // threads expected, parity ...
 };
 
+struct Saved;  // frames.h
+
+// An active call: `entry` is the first pc of the function, `results` the (from, to, bytes) of its results.
 struct Frame {
   uint32_t return_pc = 0;
-  const Instr* call = nullptr;
+  uint32_t entry = 0;
+  const int64_t* results = nullptr;
+  int64_t result_count = 0;
+  std::shared_ptr<const Saved> saved;  // what the function takes from an earlier activation of it
 };
 
 struct Path {
@@ -111,10 +117,15 @@ struct Warp {
   size_t current = 0;  // path being run
   bool yielded = false;
   bool wrote = false;               // an atomic changed memory, or text was printed (spin.cpp resets it)
+  bool read_clock = false;          // reset and read by spin.cpp
+  uint64_t frozen_clock = 0;        // the time that clocks show while spin.cpp looks for a loop that repeats; 0: real
   const uint8_t* looked_at = nullptr;  // where the last load or atomic of the warp read
   uint32_t merges = 0;  // how often paths met
   uint64_t lead = 0;   // instructions run since another path of the warp had its turn
-  uint64_t cluster_token[kLanes] = {};  // phase of the cluster barrier at each lane's arrival
+  uint64_t cluster_token[kLanes] = {};  // phase of the cluster barrier at each lane's arrival; 0: not arrived
+  uint32_t stack[kLanes] = {};               // bytes of alloca in use, by lane
+  uint64_t register_changes = 0;             // what setmaxnreg instructions ran, in order
+  const Instr* register_change = nullptr;    // the last of them
   Wait wait_on;        // set before returning Step::retry or Step::hold
   uint64_t executed = 0;
   AsyncQueue cp_async;  // per-thread groups of cp.async

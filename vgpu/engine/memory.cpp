@@ -88,7 +88,14 @@ Step store(Warp& w, const Instr& i, Mask m) {
   return Step::next;
 }
 
-// Shared address of this block -> the same place in the block of a rank. imm: base bytes of the result.
+// Whether the value of a lane is an address of shared memory; a plain one always is, a generic one by its window.
+bool names_shared(Warp& w, const Instr& i, int lane, uint64_t address, bool generic) {
+  if (!generic || window_of(address) == Window::shared) return true;
+  report(w, i, Kind::illegal, 1u << lane, "generic address " + hex(address) + " is not in shared memory");
+  return false;
+}
+
+// Shared address of this block -> the same place in the block of a rank. imm: whether the address is generic.
 template <class T>
 Step mapa(Warp& w, const Instr& i, Mask m) {
   T* d = slot<T>(w, i.ops[0]);
@@ -101,19 +108,23 @@ Step mapa(Warp& w, const Instr& i, Mask m) {
              "rank " + std::to_string(rank[l]) + " is outside the cluster of " + std::to_string(w.block->cluster.size()));
       return Step::fault;
     }
+    if (!names_shared(w, i, l, a[l], i.imm[0] != 0)) return Step::fault;
     const T high = static_cast<T>(static_cast<uint64_t>(a[l]) & ~0xffffffffull);
     d[l] = high | static_cast<T>((rank[l] + 1) << 24) | (a[l] & kSharedOffset);
   }
   return Step::next;
 }
 
+// imm: 64-bit address, generic.
 Step getctarank(Warp& w, const Instr& i, Mask m) {
   uint32_t* d = w.r32(i.ops[0]);
-  const bool wide = i.imm[0] != 0;
-  each_lane(m, [&](int l) {
-    const auto a = wide ? static_cast<uint32_t>(w.r64(i.ops[1])[l]) : w.r32(i.ops[1])[l];
-    d[l] = a >> 24 ? (a >> 24) - 1 : w.block->rank;
-  });
+  for (Mask left = m; left; left &= left - 1) {
+    const int l = __builtin_ctz(left);
+    const uint64_t address = i.imm[0] ? w.r64(i.ops[1])[l] : w.r32(i.ops[1])[l];
+    if (!names_shared(w, i, l, address, i.imm[1] != 0)) return Step::fault;
+    const auto rank = static_cast<uint32_t>(address) >> 24;
+    d[l] = rank ? rank - 1 : w.block->rank;
+  }
   return Step::next;
 }
 

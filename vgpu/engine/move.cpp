@@ -2,6 +2,7 @@
 #include <chrono>
 
 #include "lanes.h"
+#include "launch.h"
 #include "registry.h"
 
 namespace tilewright::vgpu {
@@ -58,20 +59,48 @@ Step cvta(Warp& w, const Instr& i, Mask m) {
   return Step::next;
 }
 
+// imm: window, only the memory of the own block.
 Step isspacep(Warp& w, const Instr& i, Mask m) {
   const uint64_t* a = w.r64(i.ops[1]);
+  const auto own = [&](uint64_t address) {
+    return !i.imm[1] || shared_owner(*w.block, static_cast<uint32_t>(address)) == w.block;
+  };
   Mask r = 0;
-  each_lane(m, [&](int l) { r |= (window_of(a[l]) == static_cast<Window>(i.imm[0]) ? 1u : 0u) << l; });
+  each_lane(m, [&](int l) {
+    r |= (window_of(a[l]) == static_cast<Window>(i.imm[0]) && own(a[l]) ? 1u : 0u) << l;
+  });
   w.set_pred(i.ops[0], r, m);
   return Step::next;
 }
 
+// imm: the bit of the 64-bit clock that is the lowest of the result.
 template <class T>
 Step clock(Warp& w, const Instr& i, Mask m) {
   T* d = slot<T>(w, i.ops[0]);
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  const auto ns = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
-  each_lane(m, [&](int l) { d[l] = static_cast<T>(ns); });
+  w.read_clock = true;
+  const uint64_t ns = w.frozen_clock ? w.frozen_clock : clock_now(*w.launch().run);
+  each_lane(m, [&](int l) { d[l] = static_cast<T>(ns >> i.imm[0]); });
+  return Step::next;
+}
+
+// imm: 0 for two halves on both sides, 1 when the target is four words, 2 when the source is.
+Step mov_whole(Warp& w, const Instr& i, Mask m) {
+  const uint32_t* target = i.ops;
+  const uint32_t* source = i.ops + (i.imm[0] == 1 ? 4 : 2);
+  each_lane(m, [&](int l) {
+    uint64_t half[2];
+    for (int k = 0; k < 2; ++k) {
+      half[k] = i.imm[0] == 2 ? w.r32(source[2 * k])[l] | uint64_t{w.r32(source[2 * k + 1])[l]} << 32 : w.r64(source[k])[l];
+    }
+    for (int k = 0; k < 2; ++k) {
+      if (i.imm[0] != 1) {
+        w.r64(target[k])[l] = half[k];
+        continue;
+      }
+      w.r32(target[2 * k])[l] = static_cast<uint32_t>(half[k]);
+      w.r32(target[2 * k + 1])[l] = static_cast<uint32_t>(half[k] >> 32);
+    }
+  });
   return Step::next;
 }
 
@@ -83,9 +112,15 @@ Step activemask(Warp& w, const Instr& i, Mask m) {
 
 }  // namespace
 
+uint64_t clock_now(const Run& run) {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()) + run.skipped.load();
+}
+
 void register_move(Registry& r) {
   r.add("mov.32", mov<uint32_t>);
   r.add("mov.64", mov<uint64_t>);
+  r.add("mov.128", mov_whole);
   r.add("mov.pred", mov_pred);
   r.add("mov.pack.32", pack<uint32_t>);
   r.add("mov.pack.64", pack<uint64_t>);

@@ -158,13 +158,15 @@ void as_transfer(Probe& p, int lane, uint32_t barrier) {
 
 }  // namespace
 
-void observe_transfer(Warp& w, const Instr& i, int lane, uint32_t target, uint32_t bytes, uint32_t barrier) {
+void observe_transfer(Warp& w, const Instr& i, int lane, uint32_t target, uint32_t bytes, uint32_t barrier,
+                      bool reduces) {
   Observer& o = *w.block->observer;
   if (!o.tallies.empty()) tally_of(o, w, i).shared_bytes += bytes;
   if (!o.race) return;
   observe_mbarrier_use(w, i, lane, barrier);
   Probe p = make_probe(*o.race, w, i, Actor::thread, true);
   as_transfer(p, lane, barrier);
+  if (reduces) p.self.flags = kStrong | kAtomic | static_cast<uint32_t>(Scope::cluster) << kScopeShift;
   if (Block* owner = shared_owner(*w.block, target)) probe_shared(p, *owner, target & kSharedOffset, bytes);
   o.race->release_into(w, o.race->mbarrier(*shared_owner(*w.block, barrier), barrier).arriving);
 }

@@ -66,10 +66,14 @@ void observe_wait_all(Warp& w, Actor kind);
 // A wgmma that is issued, then the 16-byte chunks that it reads. Only when races are watched.
 Probe begin_wgmma(Warp& w, const Instr& i);
 void observe_chunk(Probe& p, uint32_t address);
-// The mbarrier that a transfer is to complete on: the async proxy must see its initialisation.
-void observe_signal(Warp& w, const Instr& i, int lane, uint32_t barrier);
 // A transfer into shared memory that completes on an mbarrier, before it is submitted; and the pieces of its source.
-void observe_transfer(Warp& w, const Instr& i, int lane, uint32_t target, uint32_t bytes, uint32_t barrier);
+// Its issue must be ordered behind the initialisation of the mbarrier, and that is enough: operations on an mbarrier are
+// not accesses of the async proxy. The ISA has fence.mbarrier_init make an initialisation known to the other blocks of a
+// cluster before transfers signal it; this fence is a release at cluster scope and no proxy fence. Inside a block bar.sync
+// orders as much.
+// `reduces`: element by element, atomically.
+void observe_transfer(Warp& w, const Instr& i, int lane, uint32_t target, uint32_t bytes, uint32_t barrier,
+                      bool reduces = false);
 void observe_transfer_source(Warp& w, const Instr& i, int lane, const std::vector<Piece>& source, uint32_t barrier);
 // A bulk store or reduction that is issued, then its source and the pieces of its target.
 void observe_bulk(Warp& w);
@@ -91,7 +95,6 @@ void observe_mbarrier_phase(Block& owner, uint32_t address);
 void observe_mbarrier_wait(Warp& w, const Instr& i, uint32_t address);
 // Fences.
 void observe_fence(Warp& w, const Instr& i);
-void observe_proxy_fence(Warp& w, bool own_block);
-void observe_mbarrier_fence(Warp& w);  // fence.mbarrier_init
+void observe_proxy_fence(Warp& w);
 
 }  // namespace tilewright::vgpu

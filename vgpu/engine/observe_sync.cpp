@@ -41,41 +41,47 @@ bool alike(const RaceUnit& unit, const Release& a, const Release& b) {
   return a.unit == b.unit && (a.scope == Scope::cluster || a.rank == b.rank);
 }
 
-void publish_at(RaceUnit& unit, Warp& w, uint64_t at, const Release* release, bool rmw) {
+void add_release(const RaceUnit& unit, Flag& f, const Release& release) {
+  for (Release& known : f.releases)
+    if (alike(unit, known, release)) {
+      known.stamp.join(release.stamp);
+      known.mixed = known.mixed || known.unit != release.unit || known.rank != release.rank;
+      return;
+    }
+  f.releases.push_back(release);
+}
+
+void publish_at(RaceUnit& unit, Warp& w, uint64_t at, const std::vector<Release>& releases, bool rmw) {
   with_flags(unit, w, at, [&](auto& flags, uint64_t& version) {
-    if (!release) {
+    if (releases.empty()) {
       if (!rmw) flags.erase(at);
       return;
     }
     Flag& f = flags[at];
     f.version = ++version;
     if (!rmw) f.releases.clear();
-    for (Release& known : f.releases)
-      if (alike(unit, known, *release)) {
-        known.stamp.join(release->stamp);
-        known.mixed = known.mixed || known.unit != release->unit || known.rank != release->rank;
-        return;
-      }
-    f.releases.push_back(*release);
+    for (const Release& r : releases) add_release(unit, f, r);
   });
-}
-
-// Every mbarrier whose initialisation the warp knows of becomes visible to the async proxy.
-void fence_mbarriers(RaceUnit& unit, const Warp& w, bool own_block) {
-  const Times& known = unit.of(w).stamp.time;
-  const uint16_t self = unit.actor(w, Actor::thread);
-  for (auto& [key, mb] : unit.mbarriers) {
-    if (!mb.initialised.before(known) || (own_block && key >> 32 != w.block->rank)) continue;
-    const bool again = std::any_of(mb.fences.begin(), mb.fences.end(), [&](const Moment& f) { return f.actor == self; });
-    if (!again) mb.fences.push_back({self, known[self]});
-  }
 }
 
 // The release side of an arrival: all that the warp knows, or for a relaxed one what it knew at its last fence.
 void release_arrival(RaceUnit& unit, const Warp& w, const Instr& i, bool same_block, Stamp& to) {
   if (order_of(i) != Order::relaxed) return unit.release_into(w, to);
+  if (const ReleaseFence* f = unit.of(w).released_from(same_block ? Scope::block : Scope::cluster)) to.join(f->stamp);
+}
+
+// The releases of a store of scope `scope`: through it everything (`own`) or what fences of its scope or wider saw, and
+// through narrower fences what they saw later.
+void releases_of(RaceUnit& unit, const Warp& w, const Instr& i, bool own, std::vector<Release>& out) {
   const WarpClocks& c = unit.of(w);
-  if (!c.released.empty && (same_block || scope_of(*c.release_fence) > Scope::block)) to.join(c.released);
+  const Scope scope = scope_of(i);
+  const auto add = [&](const Stamp& stamp, Scope at, uint32_t line) {
+    out.push_back({stamp, unit.id, w.block->rank, false, at, line});
+  };
+  if (own) return add(c.stamp, scope, i.line);
+  if (const ReleaseFence* f = c.released_from(scope)) add(f->stamp, scope, i.line);
+  for (size_t k = 0; k < static_cast<size_t>(scope); ++k)
+    if (c.released[k].instr) add(c.released[k].stamp, static_cast<Scope>(k), c.released[k].instr->line);
 }
 
 // Remembers for a report why clusters that are known to `stamp` are not ordered before this warp.
@@ -97,25 +103,22 @@ void see(RaceUnit& unit, WarpClocks& c, const Warp& w, const Instr& i, const Fla
 
 }  // namespace
 
+const ReleaseFence* WarpClocks::released_from(Scope least) const {
+  for (size_t k = static_cast<size_t>(least); k < released.size(); ++k)
+    if (released[k].instr) return &released[k];
+  return nullptr;
+}
+
 // The release side of a strong write, before it becomes visible.
 void publish(Warp& w, const Instr& i, Mask m, const Pointers& p, bool rmw) {
   const Order order = order_of(i);
   if (order == Order::weak && !rmw) return;
   RaceUnit& unit = *w.block->observer->race;
-  WarpClocks& c = unit.of(w);
-  const bool own = releases(i), any = own || !c.released.empty;
+  const bool own = releases(i), any = own || unit.of(w).released_from(Scope::block);
   if (!any && (rmw || (unit.flags.empty() && !shadow_of(w).any_flag.load(std::memory_order_acquire)))) return;
-  Release r;
-  if (any) {
-    const Instr& narrowest = own || scope_of(i) <= scope_of(*c.release_fence) ? i : *c.release_fence;
-    r.stamp = own ? c.stamp : c.released;
-    r.unit = unit.id;
-    r.rank = w.block->rank;
-    r.scope = scope_of(narrowest);
-    r.line = narrowest.line;
-  }
-  for (; m; m &= m - 1)
-    publish_at(unit, w, reinterpret_cast<uint64_t>(p.at[__builtin_ctz(m)]), any ? &r : nullptr, rmw);
+  std::vector<Release> all;
+  if (any) releases_of(unit, w, i, own, all);
+  for (; m; m &= m - 1) publish_at(unit, w, reinterpret_cast<uint64_t>(p.at[__builtin_ctz(m)]), all, rmw);
   if (own) unit.tick(w);
 }
 
@@ -148,7 +151,7 @@ void observe_fence(Warp& w, const Instr& i) {
   RaceUnit* unit = race_of(*w.block);
   if (!unit) return;
   WarpClocks& c = unit->of(w);
-  for (size_t k = 0; k < c.pending.size(); ++k) {
+  for (size_t k = 0; k < c.pending.size() && order_of(i) != Order::release; ++k) {
     if (c.pending[k].empty) continue;
     if (static_cast<Scope>(k) > scope_of(i)) {
       note(c, c.pending[k], {static_cast<Scope>(k), scope_of(i), false, i.line});
@@ -157,45 +160,19 @@ void observe_fence(Warp& w, const Instr& i) {
     unit->acquire(w, c.pending[k]);
     c.pending[k] = Stamp{};
   }
-  c.released = c.stamp;
-  c.release_fence = &i;
+  if (order_of(i) == Order::acquire) return;
+  const auto scope = static_cast<size_t>(scope_of(i));
+  for (size_t k = 0; k < scope; ++k) c.released[k] = ReleaseFence{};
+  c.released[scope] = {c.stamp, &i};
   unit->tick(w);
 }
 
-void observe_proxy_fence(Warp& w, bool own_block) {
+void observe_proxy_fence(Warp& w) {
   RaceUnit* unit = race_of(*w.block);
   if (!unit) return;
   Stamp& s = unit->of(w).stamp;
   for (size_t k = 0; k < s.time.size(); ++k) s.fenced[k] = std::max(s.fenced[k], s.time[k]);
-  fence_mbarriers(*unit, w, own_block);
   unit->tick(w);
-}
-
-void observe_mbarrier_fence(Warp& w) {
-  if (RaceUnit* unit = race_of(*w.block)) fence_mbarriers(*unit, w, true);
-}
-
-void observe_signal(Warp& w, const Instr& i, int lane, uint32_t barrier) {
-  RaceUnit* unit = race_of(*w.block);
-  if (!unit) return;
-  const Block& owner = *shared_owner(*w.block, barrier);
-  const Times& known = unit->of(w).stamp.time;
-  const MBarrierClocks& clocks = unit->mbarrier(owner, barrier);
-  for (const Moment& fence : clocks.fences)
-    if (fence.before(known)) return;
-  const uint32_t offset = barrier & kSharedOffset;
-  Site init;
-  init.block[0] = owner.x;
-  init.block[1] = owner.y;
-  init.block[2] = owner.z;
-  init.warp = clocks.warp;
-  init.lane = clocks.lane;
-  init.line = owner.mbarriers.at(offset)->line;
-  report_pair(w, i, Kind::proxy_fence, 1u << lane,
-              "the transfer completes on the mbarrier at shared " + hex(offset) +
-                  ": the async proxy may not see its mbarrier.init, no fence.mbarrier_init or fence.proxy.async of "
-                  "the block that owns it comes before",
-              init);
 }
 
 void observe_commit(Warp& w, Actor kind) {
@@ -273,7 +250,6 @@ void observe_mbarrier_init(Warp& w, const Instr& i, int lane, uint32_t address) 
   mb.initialised = {p.self.actor, p.self.clock};
   mb.warp = static_cast<int32_t>(w.index);
   mb.lane = lane;
-  mb.fences.clear();
 }
 
 // Operations on an mbarrier do not race with each other, but with its initialisation.

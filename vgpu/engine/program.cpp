@@ -1,5 +1,6 @@
 #include "program.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace tilewright::vgpu {
@@ -54,6 +55,22 @@ void place_constants(Program& program, uint32_t from) {
   program.file_bytes = at;
 }
 
+// The slots that the registers of a function got: nothing else has a slot between them (analysis.cpp).
+void place_functions(Program& program, const Analysis& analysis, const std::vector<uint8_t>& widths) {
+  for (FunctionRange& f : program.functions) {
+    f.first_slot = f.last_slot = kFirstRegister;
+    for (uint32_t r = f.first_register; r < f.last_register; ++r) {
+      const uint32_t slot = analysis.slot[r];
+      if (slot == kSinkOffset) continue;
+      const bool wide = widths[r] == 8;
+      f.first_slot = f.slots.empty() ? slot : std::min(f.first_slot, slot);
+      f.last_slot = std::max(f.last_slot, slot + (wide ? 2 : 1) * kSlotBytes);
+      f.slots.emplace_back(slot, wide);
+    }
+    if (f.slots.empty()) f.last_slot = f.first_slot;
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<Program> build_program(const ProgramInput& input) {
@@ -64,6 +81,8 @@ std::shared_ptr<Program> build_program(const ProgramInput& input) {
   program->constants = input.constants;
   program->variables = input.variables;
   program->pred_count = input.pred_count;
+  program->functions = input.functions;
+  place_functions(*program, analysis, input.register_widths);
   program->register_bytes = analysis.bytes;
   program->may_read_undefined = analysis.may_read_undefined;
   place_constants(*program, analysis.bytes);
@@ -87,6 +106,7 @@ std::shared_ptr<Program> build_program(const ProgramInput& input) {
     i.line = r.line;
     i.op_count = static_cast<uint16_t>(r.op_count);
     i.imm_count = static_cast<uint16_t>(r.imm_count);
+    program->has_stack |= registry().names()[r.handler] == "alloca";
     program->code.push_back(i);
     program->flags.push_back(r.flags);
   }

@@ -32,6 +32,8 @@ constexpr uint8_t kUnfenced = 8;        // wgmma on registers that may be writte
 // Operand 0 is put together from the others. Compilers pack parts that nothing uses: it counts as undefined only where
 // all parts are.
 constexpr uint8_t kPacks = 16;
+// The same of prmt: bytes of operands 1 and 2, which the encoder makes alike where the selector takes bytes of one alone.
+constexpr uint8_t kPermutes = 32;
 
 struct RawInstr {
   uint32_t handler;
@@ -61,6 +63,17 @@ struct Variable {
   std::vector<std::tuple<uint64_t, uint32_t, int64_t>> relocations;  // at, variable, addend
 };
 
+// What belongs to a function: its part of the register file, its predicates, and its local memory.
+struct FunctionRange {
+  uint32_t entry = 0;
+  uint32_t first_register = 0, last_register = 0;  // virtual registers
+  uint32_t first_predicate = 0, last_predicate = 0;
+  std::vector<std::pair<uint32_t, uint32_t>> locals;  // [from, to) in the local memory of a thread
+  bool takes_address = false;                         // of its local memory
+  uint32_t first_slot = 0, last_slot = 0;             // [from, to) in the register file
+  std::vector<std::pair<uint32_t, bool>> slots;       // of its registers, and whether of 64 bits
+};
+
 struct Program {
   std::vector<Instr> code;
   std::vector<uint32_t> ops;
@@ -73,6 +86,8 @@ struct Program {
   uint32_t register_bytes = 0;    // its part that holds registers
   uint32_t pred_count = 0;
   bool may_read_undefined = false;
+  bool has_stack = false;  // alloca
+  std::vector<FunctionRange> functions;
 };
 
 struct ProgramInput {
@@ -82,6 +97,7 @@ struct ProgramInput {
   uint32_t pred_count;                   // with the reserved ones: 0 = sink, 1 = true
   std::vector<Constant> constants;
   std::vector<Variable> variables;
+  std::vector<FunctionRange> functions;
 };
 
 std::shared_ptr<Program> build_program(const ProgramInput& input);

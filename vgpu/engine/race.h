@@ -133,12 +133,21 @@ class GlobalShadow {
   std::deque<Area> areas_;
 };
 
+// What a fence releases through relaxed stores behind it.
+struct ReleaseFence {
+  Stamp stamp;
+  const Instr* instr = nullptr;
+};
+
 struct WarpClocks {
   Stamp stamp;
   uint32_t issued[kActors] = {};
   std::vector<uint32_t> commits[kActors];
-  Stamp released;  // at the last fence
-  const Instr* release_fence = nullptr;
+  // At the last fence of each scope that none of a wider scope followed: a later fence of a narrower scope takes nothing
+  // from what a wider one releases.
+  std::array<ReleaseFence, 4> released;
+  // What a release of scope `least` or wider knows, or nullptr.
+  const ReleaseFence* released_from(Scope least) const;
   std::array<Stamp, 4> pending;       // seen by relaxed reads, by the scope needed; acquired by the next fence
   std::map<uint32_t, Narrow> narrow;  // by releasing cluster
   // What the last strong read learnt: a loop reads the same again and again.
@@ -160,7 +169,6 @@ struct MBarrierClocks {
   uint16_t actor = 0;
   Moment initialised;
   int32_t warp = -1, lane = -1;  // that initialised it
-  std::vector<Moment> fences;  // that make it visible to the async proxy
   uint32_t phase = 0;
   Stamp arriving, done;
 };

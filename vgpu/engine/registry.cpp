@@ -36,6 +36,8 @@ const Registry& registry() {
     register_ldmatrix(r);
     register_cp_async(r);
     register_bulk(r);
+    register_async_store(r);
+    register_tensor_map(r);
     register_mbarrier(r);
     return r;
   }();

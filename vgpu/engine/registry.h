@@ -48,6 +48,8 @@ void register_wgmma(Registry& r);
 void register_ldmatrix(Registry& r);
 void register_cp_async(Registry& r);
 void register_bulk(Registry& r);
+void register_async_store(Registry& r);
+void register_tensor_map(Registry& r);
 void register_mbarrier(Registry& r);
 
 // Exit check of a block's mbarriers (mbarrier.cpp): reports tx-count != 0 or a phase in progress with arrivals.

@@ -50,7 +50,7 @@ const Special kSpecials[] = {
     {"%warpid", [](const Where& w) -> uint64_t { return w.warp; }},
     {"%nwarpid", [](const Where& w) -> uint64_t { return w.warps; }},
     {"%smid", [](const Where&) -> uint64_t { return 0; }},
-    {"%nsmid", [](const Where&) -> uint64_t { return 132; }},
+    {"%nsmid", [](const Where& w) -> uint64_t { return w.launch->processors; }},
     {"%gridid", [](const Where& w) -> uint64_t { return w.launch->index + 1; }},
     {"%lanemask_eq", [](const Where& w) -> uint64_t { return lanemask(w, "eq"); }},
     {"%lanemask_lt", [](const Where& w) -> uint64_t { return lanemask(w, "lt"); }},
@@ -122,6 +122,9 @@ void start_warp(Launch& launch, Warp& w, uint32_t threads) {
   w.wgmma.clear();
   w.wgmma_issued = 0;
   w.wgmma_fenced = false;
+  w.register_changes = 0;
+  std::fill(w.stack, w.stack + kLanes, 0);
+  w.register_change = nullptr;
   w.local.assign(size_t{launch.local_bytes} * kLanes, 0);
   w.paths.assign(1, Path{});
   w.paths[0].pc = launch.entry;

@@ -1,6 +1,8 @@
 // Loops that repeat themselves: a warp that comes back to the same instruction with the same registers, and has
-// written nothing in between, goes on like that until memory changes.
+// written nothing in between, goes on like that until memory changes. Clocks stand still meanwhile: a loop that looks at
+// one repeats itself but for the time, and may end when enough of it has passed (grid.cpp).
 #include <cstring>
+#include <map>
 
 #include "observe.h"
 #include "registry.h"
@@ -44,10 +46,16 @@ struct Snapshot {
   }
 };
 
+// Nobody but the thread sees a store to local memory, and Snapshot compares that.
+bool is_private(const Instr& i) {
+  static const uint32_t local = registry().index("st.local");
+  return i.handler == local;
+}
+
 bool has_effect(const Warp& w, const Instr& i) {
   if (w.wrote) return true;
   switch (class_of(i)) {
-    case InstrClass::store:
+    case InstrClass::store: return !is_private(i);
     case InstrClass::copy:
     case InstrClass::matrix: return true;
     case InstrClass::barrier: return !(i.traits & kFence) && registry().names()[i.handler] != "mbarrier.wait";
@@ -101,14 +109,40 @@ Round one_round(Warp& w, uint32_t limit, Look& look, bool& effects) {
 bool settle_warp(Warp& w, uint32_t steps, bool& effects) {
   while (!w.paths.empty()) {
     Look look;
-    const Round round = one_round(w, steps, look, effects);
+    w.read_clock = false;
+    w.frozen_clock = clock_now(*w.launch().run);
+    Round round = one_round(w, steps, look, effects);
+    w.frozen_clock = 0;
+    if (round == Round::repeats && w.read_clock) {
+      if (look.at) w.launch().run->timed = true;
+      else round = Round::other;  // it only lets time pass
+    }
     if (round == Round::parked) return true;
-    if (round == Round::other) return false;
+    if (round == Round::other) {
+      effects |= w.read_clock;
+      return false;
+    }
     Path& p = w.path();
     p.state = Path::State::spinning;
     p.wait = {kSpin, reinterpret_cast<uint64_t>(look.at), reinterpret_cast<uint64_t>(look.instr)};
   }
   return true;
+}
+
+std::string polled(Warp& w, uint32_t steps) {
+  std::map<std::pair<const Instr*, const uint8_t*>, uint32_t> seen;
+  Look look;
+  for (uint32_t k = 0; k < steps; ++k) {
+    const Instr* i = step_warp(w);
+    if (!i || w.paths.empty() || w.launch().run->stop.load(std::memory_order_relaxed)) return "";
+    look.note(w, *i);
+    if (look.instr == i) ++seen[{i, look.at}];
+  }
+  if (!look.at || seen[{look.instr, look.at}] < 4) return "";
+  uint32_t value = 0;
+  std::memcpy(&value, look.at, reinterpret_cast<uint64_t>(look.at) % 4 ? 1 : 4);
+  return "warp " + std::to_string(w.index) + " reads " + place_text(*w.block, look.at) + " again and again, at PTX line " +
+         std::to_string(look.instr->line) + "; it holds " + std::to_string(value);
 }
 
 void wake(Block& b) {

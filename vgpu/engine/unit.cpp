@@ -22,6 +22,20 @@ void unfinished(Block& b, const Warp& w) {
                    " in flight that it never waited for");
 }
 
+// setmaxnreg.sync.aligned: all warps of a warpgroup run the same ones.
+void check_register_changes(Block& b) {
+  for (size_t k = 0; k < b.warps.size(); ++k) {
+    Warp& w = b.warps[k];
+    Warp& first = b.warps[k / 4 * 4];
+    if (w.register_changes == first.register_changes) continue;
+    Warp& changed = w.register_change ? w : first;
+    report(changed, *changed.register_change, Kind::illegal, changed.exist,
+           "warps " + std::to_string(first.index) + " and " + std::to_string(w.index) +
+               " of one warpgroup run different setmaxnreg instructions");
+    return;
+  }
+}
+
 bool reversed(Mode mode) { return mode == Mode::skew_reverse || mode == Mode::lazy_reverse; }
 
 }  // namespace
@@ -203,6 +217,8 @@ Outcome Unit::finish() {
                    "the last warp left with a copy into shared memory in flight, whose mbarrier nothing waited for");
     while (!b->in_flight.empty()) land_one(*b);
     mbarrier_exit_check(*b);
+    check_register_changes(*b);
+    for (Warp& w : b->warps) w.bulk.land_read();
     for (Warp& w : b->warps)
       if (w.cp_async.lanes_in_flight() | w.bulk.lanes_in_flight() | w.wgmma.lanes_in_flight()) unfinished(*b, w);
   }
@@ -248,8 +264,16 @@ void Unit::runaway() {
   for (auto& block : blocks_)
     for (const Warp& w : block->warps)
       if (!where && !w.paths.empty()) where = &launch_.program->code[w.paths[0].pc];
-  report_block(b, where, Kind::runaway,
-               "the block ran " + std::to_string(launch_.run->budget) + " warp instructions without coming to its end");
+  std::string text =
+      "the block ran " + std::to_string(launch_.run->budget) + " warp instructions without coming to its end";
+  for (auto& block : blocks_)
+    for (Warp& w : block->warps)
+      if (const std::string memory = warp_done(w) ? "" : polled(w, kLongLoop); !memory.empty()) {
+        report_block(b, where, Kind::runaway, text + ": " + memory);
+        launch_.run->stop = true;
+        return;
+      }
+  report_block(b, where, Kind::runaway, text);
   launch_.run->stop = true;
 }
 

@@ -57,6 +57,8 @@ class Unit {
 // instructions, with nothing written in between, is parked as spinning. False: it does something else; `effects`: other
 // blocks may see it.
 bool settle_warp(Warp& w, uint32_t steps, bool& effects);
+// Which memory the warp reads again and again within `steps` instructions from here; "" when none.
+std::string polled(Warp& w, uint32_t steps);
 constexpr uint32_t kLongLoop = 4096;
 void wake(Block& b);
 

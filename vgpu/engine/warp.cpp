@@ -1,6 +1,7 @@
 // The interpreter loop of a warp: paths of (pc, lanes), the lowest pc first, merged when they meet.
 #include <algorithm>
 
+#include "frames.h"
 #include "interpret.h"
 #include "observe.h"
 
@@ -30,6 +31,7 @@ void merge(Warp& w) {
       continue;
     }
     a.mask |= b.mask;
+    for (size_t f = 0; f < a.frames.size(); ++f) a.frames[f].saved = joined(a.frames[f].saved, b.frames[f].saved, b.mask);
     ++w.merges;
     if (k < w.current) --w.current;
     w.paths.erase(w.paths.begin() + static_cast<std::ptrdiff_t>(k));
@@ -106,6 +108,8 @@ Taint before(Warp& w, const Program& p, const Instr& i, size_t pc, Mask all, Mas
   } else if (p.flags[pc] & kPacks) {
     t.sources = kFull;
     for (uint32_t k = 1; k < i.op_count; ++k) t.sources &= operand_taint(w, i, info, k);
+  } else if (p.flags[pc] & kPermutes) {
+    t.sources = (operand_taint(w, i, info, 1) & operand_taint(w, i, info, 2)) | operand_taint(w, i, info, 3);
   } else if (!(p.flags[pc] & kReadsUndefined)) {
     for (uint32_t k = 0; k < i.op_count; ++k)
       if ((info[k] >> 3) & kRead) t.sources |= operand_taint(w, i, info, k);

@@ -9,7 +9,13 @@ from . import (
     decode_alu as _alu,
 )
 from . import (
+    decode_atomic as _atomic,
+)
+from . import (
     decode_bulk as _bulk,
+)
+from . import (
+    decode_cache as _cache,
 )
 from . import (
     decode_compare as _compare,
@@ -22,6 +28,9 @@ from . import (
 )
 from . import (
     decode_cvt as _cvt,
+)
+from . import (
+    decode_fence as _fence,
 )
 from . import (
     decode_float as _float,
@@ -42,6 +51,9 @@ from . import (
     decode_move as _move,
 )
 from . import (
+    decode_tensormap as _tensormap,
+)
+from . import (
     decode_video as _video,
 )
 from . import (
@@ -56,8 +68,8 @@ from . import (
 from .plan import DECODERS, Opcode, Plan
 
 FAMILIES = (
-    _alu, _bulk, _compare, _control, _cp_async, _cvt, _float, _ldmatrix, _mbarrier, _memory, _mma, _move, _video,
-    _warp, _wgmma, _wmma,
+    _alu, _atomic, _bulk, _cache, _compare, _control, _cp_async, _cvt, _fence, _float, _ldmatrix, _mbarrier, _memory,
+    _mma, _move, _tensormap, _video, _warp, _wgmma, _wmma,
 )  # fmt: skip
 
 _SELECTED = re.compile(r"\.[bh][0-7]{1,4}$")
@@ -74,6 +86,8 @@ def _selected(text: str) -> str:
 def shape_of(operands: list[str]) -> tuple[str, ...]:
     """The shape of every operand: ``s`` scalar, ``m`` memory, ``v4`` vector, ``t2`` tensor map, ``c`` clock.
 
+    A clock is ``ch`` for its upper half, ``c64`` for all 64 bits.
+
     A scalar may be ``s|`` (a pair), ``s-`` (negated), ``s.b0`` (with a selector of the video instructions).
     """
     out = []
@@ -85,7 +99,7 @@ def shape_of(operands: list[str]) -> tuple[str, ...]:
         elif first == "{":
             out.append(f"v{text.count(',') + 1}")
         elif text.startswith(("%clock", "%globaltimer")):
-            out.append("c")
+            out.append("ch" if text.endswith("_hi") else "c64" if text in ("%clock64", "%globaltimer") else "c")
         elif "|" in text:
             out.append("s|")
         elif "." in text or first == "-":

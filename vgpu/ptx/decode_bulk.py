@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from .plan import Opcode, Plan
 
 # Numbers of the engine's enums ``Reduction`` and ``ReductionType`` (bulk.cpp).
-_REDUCTIONS = {"add": 0, "min": 1, "max": 2, "inc": 3, "dec": 4, "and": 5, "or": 6, "xor": 7}
-_TYPES = {"u32": 0, "s32": 1, "u64": 2, "s64": 3, "f32": 4, "f64": 5, "f16": 6, "bf16": 7, "b32": 0, "b64": 2}
+REDUCTIONS = {"add": 0, "min": 1, "max": 2, "inc": 3, "dec": 4, "and": 5, "or": 6, "xor": 7}
+REDUCTION_TYPES = {"u32": 0, "s32": 1, "u64": 2, "s64": 3, "f32": 4, "f64": 5, "f16": 6, "bf16": 7, "b32": 0, "b64": 2}
+# Types of a reduction, into global memory and into shared memory of the cluster.
+_ORDERED = ("u32", "s32", "u64", "s64", "f16", "bf16")
+_GLOBAL_TYPES = {
+    "add": ("u32", "s32", "u64", "f32", "f64", "f16", "bf16"),
+    "min": _ORDERED,
+    "max": _ORDERED,
+    "inc": ("u32",),
+    "dec": ("u32",),
+    **dict.fromkeys(("and", "or", "xor"), ("b32", "b64")),
+}
+_CLUSTER_TYPES = {
+    "add": ("u32", "s32", "u64"),
+    "min": ("u32", "s32"),
+    "max": ("u32", "s32"),
+    "inc": ("u32",),
+    "dec": ("u32",),
+    **dict.fromkeys(("and", "or", "xor"), ("b32",)),
+}
 _SHARED = ("shared::cta", "shared::cluster")
 
 
@@ -18,7 +38,7 @@ def decode_bulk_copy(op: Opcode, shape: tuple[str, ...]) -> Plan:
     if op.flag("wait_group"):
         read = op.flag("read")
         op.finish()
-        return Plan("cp.async.bulk.wait_group", ("imm",), (int(read),))
+        return Plan("cp.async.bulk.wait_group", ("imm@0,4294967295,1",), (int(read),))
     if op.flag("prefetch"):
         return _prefetch(op, shape)
     if op.flag("tensor"):
@@ -31,16 +51,30 @@ def decode_bulk_reduce(op: Opcode, shape: tuple[str, ...]) -> Plan:
     if op.flag("tensor"):
         rank = _rank(op)
         _direction(op, "global", ("shared::cta",))
-        reduction = _REDUCTIONS[op.choose(_REDUCTIONS)]
+        reduction = REDUCTIONS[op.choose(REDUCTIONS)]
         mode = _mode(op, rank, "im2col_no_offs")
         op.choose(("bulk_group",))
         return Plan("bulk.tensor_store", _hinted(op, shape, (f"tensor*{rank}", "addr")), (mode, reduction + 1))
-    _direction(op, "global", ("shared::cta",))
-    op.choose(("bulk_group",))
-    reduction = _REDUCTIONS[op.choose(_REDUCTIONS)]
-    op.drop("noftz")
-    kind = _TYPES[op.choose(_TYPES)]
-    return Plan("bulk.store", _hinted(op, shape, ("addr", "addr", "r:u32")), (reduction + 1, kind))
+    if op.next(("global", "shared::cluster")) == "global":
+        op.next(("shared::cta",))
+        op.choose(("bulk_group",))
+        imms = _reduction(op, _GLOBAL_TYPES)
+        return Plan("bulk.store", _hinted(op, shape, ("addr", "addr", "r:u32")), imms)
+    op.next(("shared::cta",))
+    op.choose(("mbarrier::complete_tx::bytes",))
+    reduction, kind = _reduction(op, _CLUSTER_TYPES)
+    op.finish()
+    return Plan("bulk.load", ("addr", "addr", "r:u32", "addr"), (0, 0, reduction, kind))
+
+
+def _reduction(op: Opcode, table: Mapping[str, tuple[str, ...]]) -> tuple[int, int]:
+    """Takes operation, ``.noftz`` and type: the number of the operation plus 1, and that of the type."""
+    name = op.choose(table)
+    exact = op.flag("noftz")
+    t = op.choose(table[name])
+    if exact != (name == "add" and t in ("f16", "bf16")):
+        raise op.refuse("has .noftz" if exact else "needs .noftz")
+    return REDUCTIONS[name] + 1, REDUCTION_TYPES[t]
 
 
 def _direction(op: Opcode, target: str, source: tuple[str, ...]) -> None:
@@ -102,7 +136,11 @@ def _linear(op: Opcode, shape: tuple[str, ...]) -> Plan:
     op.choose(("mbarrier::complete_tx::bytes",))
     multicast = op.flag("multicast::cluster")
     operands = ("addr", "addr", "r:u32", "addr", *(("r:u16",) if multicast else ()))
-    return Plan("bulk.load", _hinted(op, shape, operands), (int(source == "global"), int(multicast)))
+    if (target == "shared::cta" and (multicast or source != "global")) or (multicast and source != "global"):
+        raise op.refuse("needs .shared::cluster behind .bulk" if target == "shared::cta" else "has .multicast::cluster")
+    if source != "global" and "L2::cache_hint" in op.rest:
+        raise op.refuse("has .L2::cache_hint")
+    return Plan("bulk.load", _hinted(op, shape, operands), (int(source == "global"), int(multicast), 0, 0))
 
 
 def _prefetch(op: Opcode, shape: tuple[str, ...]) -> Plan:
@@ -112,4 +150,4 @@ def _prefetch(op: Opcode, shape: tuple[str, ...]) -> Plan:
         operands = (f"tensor*{rank}", *_offsets(_mode(op, rank, "im2col")))
         return Plan("bulk.prefetch", _hinted(op, shape, operands))
     _direction(op, "L2", ("global",))
-    return Plan("bulk.prefetch", _hinted(op, shape, ("addr", "r:u32")))
+    return Plan("bulk.prefetch_bytes", _hinted(op, shape, ("addr", "r:u32")))

@@ -1,10 +1,12 @@
-"""Decoders of control flow, barriers, fences and instructions without an effect here."""
+"""Decoders of control flow, barriers and instructions without an effect here."""
 
 from __future__ import annotations
 
+from .forms import Forms
 from .plan import Opcode, Plan, decoder
 
-_SCOPES = ("cta", "cluster", "gpu", "sys")
+_CLUSTER = Forms(".cluster.arrive{.release|.relaxed}{.aligned}", ".cluster.wait{.acquire}{.aligned}")
+_MAXNREG = Forms(".(inc|dec).sync.aligned.u32")
 
 
 @decoder("bra")
@@ -60,70 +62,59 @@ def decode_bar(op: Opcode, shape: tuple[str, ...]) -> Plan:
 
 
 def _cluster(op: Opcode) -> Plan:
-    kind = op.choose(("arrive", "wait"))
-    op.drop("release", "relaxed", "acquire")
-    aligned = op.flag("aligned")
+    words = _CLUSTER.take(op)
+    return Plan(f"barrier.cluster.{'arrive' if 'arrive' in words else 'wait'}", (), (int("aligned" in words),))
+
+
+# Instructions without an effect here, by form: {root: (forms, operands)}.
+_NO_EFFECT = {
+    "nanosleep": (Forms(".u32"), ("r:u32",)),
+    "griddepcontrol": (Forms(".(launch_dependents|wait)"), ()),
+}
+
+
+@decoder(*_NO_EFFECT)
+def decode_no_effect(op: Opcode, _shape: tuple[str, ...]) -> Plan:
+    """Sleeping, and launch dependence."""
+    forms, operands = _NO_EFFECT[op.root]
+    forms.take(op)
+    return Plan("nop", operands)
+
+
+@decoder("pmevent")
+def decode_pmevent(op: Opcode, _shape: tuple[str, ...]) -> Plan:
+    """Performance monitor events: one of 16, or a mask of them."""
+    mask = op.flag("mask")
     op.finish()
-    return Plan(f"barrier.cluster.{kind}", (), (int(aligned),))
+    return Plan("nop", (f"imm<{1 << 16 if mask else 16}",))
 
 
-@decoder("membar", "fence")
-def decode_fence(op: Opcode, shape: tuple[str, ...]) -> Plan:
-    """Fences. Memory is sequentially consistent here; only fences that show writes to the async proxy have an effect.
+@decoder("setmaxnreg")
+def decode_setmaxnreg(op: Opcode, _shape: tuple[str, ...]) -> Plan:
+    """The warps of a warpgroup change their register counts together."""
+    _MAXNREG.take(op)
+    return Plan("setmaxnreg", ("imm@24,256,8",))
 
-    Race detection sees the others (``fence`` in the traits).
-    """
-    if op.root == "membar":
-        op.choose(("cta", "gl", "sys", "proxy"), "")
-        op.drop("alias")
-        op.finish()
-        return Plan("nop", ())
-    if op.flag("proxy"):
-        return _proxy(op, shape)
-    fresh = op.flag("mbarrier_init")
-    op.drop(
-        "sc",
-        "acq_rel",
-        "acquire",
-        "release",
-        "sync_restrict::shared::cta",
-        "sync_restrict::shared::cluster",
-    )
-    op.drop(*_SCOPES)
+
+@decoder("alloca")
+def decode_alloca(op: Opcode, shape: tuple[str, ...]) -> Plan:
+    """Memory of the thread's stack, aligned to 8 bytes or as its third operand says."""
+    t = op.choose(("u32", "u64"))
     op.finish()
-    return Plan("fence.mbarrier_init" if fresh else "nop", ())
+    align = ("imm=1,2,4,8,16,32,64,128",) if len(shape) == 3 else ()
+    return Plan("alloca", (f"w:{t}", f"r:{t}", *align), (int(t[1:]) // 8, 8))
 
 
-def _proxy(op: Opcode, shape: tuple[str, ...]) -> Plan:
-    kind = op.choose(("async", "alias", "tensormap::generic", "async::generic"))
-    spaces = ("global", "shared::cta", "shared::cluster")
-    space = op.choose(spaces, "")
-    op.drop("acquire", "release", *_SCOPES, "sync_restrict::shared::cta", "sync_restrict::shared::cluster")
+@decoder("stacksave", "stackrestore")
+def decode_stack(op: Opcode, _shape: tuple[str, ...]) -> Plan:
+    """The top of the thread's stack, to be gone back to."""
+    t = op.choose(("u32", "u64"))
     op.finish()
-    operands = ("addr", "imm")[: len(shape)]
-    if kind != "async" or space == "global":
-        return Plan("nop", operands)
-    return Plan("fence.proxy.async", operands, (int(space == "shared::cta"),))
+    restores = op.root == "stackrestore"
+    return Plan("stack", (f"{'r' if restores else 'w'}:{t}",), (int(restores), int(t[1:]) // 8))
 
 
-@decoder("setmaxnreg", "nanosleep", "griddepcontrol", "pmevent", "createpolicy")
-def decode_no_effect(op: Opcode, shape: tuple[str, ...]) -> Plan:
-    """Instructions that change nothing here: register counts, sleeping, launch dependence, cache policies."""
-    if op.root == "createpolicy":
-        op.drop(
-            "fractional",
-            "range",
-            "global",
-            "b64",
-            "cvt",
-            "L2",
-            "L2::evict_last",
-            "L2::evict_first",
-            "L2::evict_normal",
-            "L2::evict_unchanged",
-        )
-        op.finish()
-        return Plan("mov.64", ("w:b64",), unread=len(shape) - 1, zero=True)
-    op.drop("inc", "dec", "sync", "aligned", "u32", "wait", "launch_dependents", "mask")
-    op.finish()
-    return Plan("nop", ("imm" if op.root == "setmaxnreg" else "r:u32",)[: len(shape)])
+@decoder("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep")
+def decode_texture(op: Opcode, _shape: tuple[str, ...]) -> Plan:
+    """Textures and surfaces."""
+    raise op.refuse("works on textures or surfaces, which the virtual GPU does not have")

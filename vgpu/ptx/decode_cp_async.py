@@ -18,7 +18,7 @@ def decode_cp(op: Opcode, shape: tuple[str, ...]) -> Plan:
         return decode_bulk_copy(op, shape)
     if op.flag("mbarrier"):
         return _arrive(op)
-    for name, operands in (("commit_group", ()), ("wait_group", ("imm",)), ("wait_all", ())):
+    for name, operands in (("commit_group", ()), ("wait_group", ("imm@0,4294967295,1",)), ("wait_all", ())):
         if op.flag(name):
             op.finish()
             return Plan(f"cp.async.{name}", operands)
@@ -35,14 +35,14 @@ def _arrive(op: Opcode) -> Plan:
 
 
 def _copy(op: Opcode, shape: tuple[str, ...]) -> Plan:
-    op.next(("ca", "cg"))
+    size = "imm=16" if op.next(("ca", "cg")) == "cg" else "imm=4,8,16"
     generic = shared_space(op)
     op.choose(("global",))
     hinted = op.flag("L2::cache_hint")
-    op.drop("L2::64B", "L2::128B", "L2::256B")
+    op.choose(("L2::64B", "L2::128B", "L2::256B"), "")
     op.finish()
     rest = len(shape) - 3 - hinted
     if rest not in (0, 1):
         raise op.refuse(f"has {len(shape)} operands")
     policy = ("r:b64",) if hinted else ()
-    return Plan("cp.async", ("addr", "addr", "imm", *("r:u32",) * rest, *policy), (int(generic), rest))
+    return Plan("cp.async", ("addr", "addr", size, *("size",) * rest, *policy), (int(generic), rest))

@@ -5,7 +5,12 @@ from __future__ import annotations
 from .plan import Opcode, Plan, decoder
 
 _TYPES = ("b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f16", "bf16", "f32", "f64", "f16x2", "bf16x2")
-_WINDOWS = {"global": 0, "const": 0, "shared": 1, "shared::cta": 1, "shared::cluster": 1, "local": 2, "param": 3}
+_WINDOWS = {
+    "global": 0, "const": 0, "shared": 1, "shared::cta": 1, "shared::cluster": 1, "local": 2, "param": 3,
+    "param::entry": 3,
+}  # fmt: skip
+# Clocks by the letters of their operand shape: bits of the register, and the bit of the 64-bit clock that comes first.
+_CLOCKS = {"c": (32, 0), "ch": (32, 32), "c64": (64, 0)}
 
 
 def _bits(t: str) -> int:
@@ -15,15 +20,20 @@ def _bits(t: str) -> int:
 @decoder("mov")
 def decode_mov(op: Opcode, shape: tuple[str, ...]) -> Plan:
     """Copies, packs and unpacks; reads of the clocks (operand shape ``c``)."""
-    t = op.choose((*_TYPES, "pred"))
+    t = op.choose((*_TYPES, "pred", "b128"))
     op.finish()
+    if t == "b128":
+        return _whole(op, shape)
     if t == "pred":
         return Plan("mov.pred", ("w:pred", "r:pred"))
     bits = _bits(t)
     if len(shape) != 2:
         raise op.refuse(f"has {len(shape)} operands")
-    if shape[1] == "c":
-        return Plan(f"clock.{max(bits, 32)}", (f"w:{t}",), unread=1)
+    if shape[1] in _CLOCKS:
+        width, first = _CLOCKS[shape[1]]
+        if bits != width or t[0] == "f":
+            raise op.refuse(f"reads a clock of {width} bits")
+        return Plan(f"clock.{width}", (f"w:{t}",), (first,), unread=1)
     whole = 64 if bits == 64 else 32
     for at, name in ((1, "pack"), (0, "unpack")):
         if shape[at][0] == "v":
@@ -35,6 +45,16 @@ def decode_mov(op: Opcode, shape: tuple[str, ...]) -> Plan:
             one = f"{'w' if at else 'r'}:{t}"
             return Plan(f"mov.{name}.{whole}", (one, many) if at else (many, one), (part, count))
     return Plan(f"mov.{whole}", (f"w:{t}", f"r:{t}"))
+
+
+def _whole(op: Opcode, shape: tuple[str, ...]) -> Plan:
+    """Moves of 128 bits: ``{lo, hi}`` or four words may stand on one side."""
+    pieces = {"v2": "b64*2", "v4": "b32*4"}
+    target, source = (pieces.get(s, "b128") for s in shape)
+    if target != "b128" and source != "b128":
+        raise op.refuse("has two vectors")
+    words = int(target == "b32*4") or 2 * int(source == "b32*4")
+    return Plan("mov.128", (f"w:{target}", f"r:{source}"), (words,))
 
 
 @decoder("cvta")
@@ -54,7 +74,7 @@ def decode_isspacep(op: Opcode, _shape: tuple[str, ...]) -> Plan:
     """Whether a generic address lies in a state space."""
     space = op.choose(_WINDOWS)
     op.finish()
-    return Plan("isspacep", ("w:pred", "r:u64"), (_WINDOWS[space],))
+    return Plan("isspacep", ("w:pred", "r:u64"), (_WINDOWS[space], int(space in ("shared", "shared::cta"))))
 
 
 @decoder("activemask")

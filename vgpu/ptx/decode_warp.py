@@ -5,29 +5,33 @@ from __future__ import annotations
 from .plan import Opcode, Plan, decoder
 
 
+def _synchronised(op: Opcode) -> None:
+    """Takes ``.sync``; the forms without it left the architectures with sm_70."""
+    if not op.flag("sync"):
+        raise op.refuse("needs .sync on sm_70 and newer")
+
+
 @decoder("shfl")
-def decode_shfl(op: Opcode, shape: tuple[str, ...]) -> Plan:
+def decode_shfl(op: Opcode, _shape: tuple[str, ...]) -> Plan:
     """Register exchange between lanes."""
-    sync = op.flag("sync")
+    _synchronised(op)
     modes = ("up", "down", "bfly", "idx")
     mode = modes.index(op.choose(modes))
     op.choose(("b32",))
     op.finish()
-    if len(shape) != (5 if sync else 4):
-        raise op.refuse(f"has {len(shape)} operands")
-    return Plan("shfl", ("w:b32|pred", "r:b32", "r:u32", "r:u32", *(("r:b32",) if sync else ())), (mode, int(sync)))
+    return Plan("shfl", ("w:b32|pred", "r:b32", "r:u32", "r:u32", "r:b32"), (mode, 1))
 
 
 @decoder("vote")
 def decode_vote(op: Opcode, _shape: tuple[str, ...]) -> Plan:
     """Votes on a predicate."""
-    sync = op.flag("sync")
+    _synchronised(op)
     modes = ("all", "any", "uni", "ballot")
     mode = modes.index(op.choose(modes))
     op.choose(("b32",) if mode == 3 else ("pred",))
     op.finish()
     result = "w:b32" if mode == 3 else "w:pred"
-    return Plan("vote", (result, "r:pred", *(("r:b32",) if sync else ())), (mode, int(sync)))
+    return Plan("vote", (result, "r:pred", "r:b32"), (mode, 1))
 
 
 @decoder("match")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from .. import _engine
 from ..errors import UnsupportedInstruction
+from .calls import CALL, addressed, reachable, takes_local_address
 from .decode import plan_for, shape_of
 from .operands import (
     INDEX,
@@ -32,16 +33,17 @@ from .traits import traits_of
 
 _STATEMENT = re.compile(r"(?:@\s*(!?)\s*([\w%$]+)\s+)?([a-z][\w.:]*(?:\s+\.[\w:.]+)*)\s*(.*)", re.S)
 _OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|\([^)]*\)|[^,\s][^,]*")
-_CALL = re.compile(r"(?:\(([^)]*)\)\s*,\s*)?([\w$%]+)\s*(?:,\s*\(([^)]*)\))?")
 _NEEDS_DEFINED = (
     "ld.",
     "st.",
+    "red.",
     "atom.",
     "cp.",
     "bulk",
     "ldmatrix",
     "stmatrix",
     "mbarrier",
+    "tensormap",
     "brx",
     "bar",
     "mma",
@@ -52,7 +54,7 @@ _HANDLERS: dict[str, int] = _engine.handlers()
 # Functions of the device runtime, with the bytes of their arguments.
 _EXTERNALS = {"vprintf": ("call.printf", (8, 8)), "__assertfail": ("call.assert", (8, 8, 4, 8, 8))}
 _MAX_LOCAL = 1 << 19
-_MAX_CALLS = 200
+_STACK_BYTES = 16384  # of alloca, behind all other local memory (frames.h)
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,8 @@ class Encoder:
 
     def __init__(self, module: Module, entry: Function) -> None:
         self.module = module
-        self.functions = _reachable(module, entry)
+        self.functions = reachable(module, entry)
+        self.addresses = addressed(module)
         self.symbols: dict[str, Symbol] = {}
         self.names = Names(self.symbols)
         self.code = array("q")
@@ -104,13 +107,23 @@ class Encoder:
         self.scope_count = 0
         self.fixups: list[tuple[int, str, tuple[int, ...], int]] = []
         self.calls: list[tuple[int, str]] = []
-        self.tables: dict[str, list[str]] = {}
+        self.tables: dict[str, list[str]] = {}  # of .branchtargets and .calltargets
+        self.prototypes: set[str] = set()
+        self.stack = False
         self.compiled: dict[tuple[str, tuple[str, ...]], _Compiled] = {}
         self.needs: dict[Need, tuple[str, int]] = {}
+        # Parameters and results of each function, and the local memory that they take.
+        self.formals: dict[str, tuple[dict[str, Symbol], tuple[int, int]]] = {}
+        self.ranges: list[tuple[int, int, int, int, int, list[tuple[int, int]], bool]] = []
         self.static_shared = self._place_variables()
+        for name, address in self.addresses.items():
+            self.symbols.setdefault(name, Symbol("code", address))
         for function in self.functions[1:]:
+            start = self.local_bytes
             for p in (*function.parameters, *function.results):
                 self._local(p.name, p.size, p.align, function.line)
+            names = (p.name for p in (*function.parameters, *function.results))
+            self.formals[function.name] = {name: self.symbols.pop(name) for name in names}, (start, self.local_bytes)
 
     def run(self) -> Kernel:
         """The encoded kernel."""
@@ -122,8 +135,11 @@ class Encoder:
         for at, name in self.calls:
             self.code[at] = self.starts[name]
         program = _engine.make_program(
-            self.code, bytes(self.names.widths), self.names.predicates, self.names.constants, self._variable_tuples()
-        )
+            self.code, bytes(self.names.widths), self.names.predicates, self.names.constants, self._variable_tuples(),
+            self.ranges,
+        )  # fmt: skip
+        if self.stack:
+            self.local_bytes = -(-self.local_bytes // 16) * 16 + _STACK_BYTES
         size = max((p.offset + p.size for p in entry.parameters), default=0)
         return Kernel(
             program, 0, entry.parameters, size, self.static_shared, self.local_bytes, entry.directives, self.functions,
@@ -172,7 +188,7 @@ class Encoder:
         numbers = {v.name: k for k, v in enumerate(self.variables)}
         out = []
         for v in self.variables:
-            init, relocations = _initial(v, numbers)
+            init, relocations = _initial(v, numbers, self.addresses)
             out.append((v.name, max(v.size, 1), v.align, init, relocations))
         return out
 
@@ -180,6 +196,9 @@ class Encoder:
     def _function(self, function: Function) -> None:
         self.starts[function.name] = self.pc
         self.names.enter_function()
+        start = len(self.names.widths), self.names.predicates, self.local_bytes
+        formals = self.formals.get(function.name, ({}, (0, 0)))
+        self.symbols.update(formals[0])
         self.compiled.clear()
         self.scopes = [self._new_scope()]
         if function.entry:
@@ -199,15 +218,23 @@ class Encoder:
                 self.names.close()
                 self.scopes.pop()
         self._emit(_HANDLERS["ret"], -1, line, 0, [], [])
+        registers, predicates, local = start
+        locals_ = [formals[1], (local, self.local_bytes)]
+        self.ranges.append(
+            (self.starts[function.name], registers, len(self.names.widths), predicates, self.names.predicates, locals_,
+             takes_local_address(function))
+        )  # fmt: skip
 
     def _collect_tables(self, function: Function) -> None:
-        """``.branchtargets`` lists stand behind a label, often after the branch that uses them."""
+        """Lists of targets and prototypes stand behind a label, often after the branch or call that uses them."""
         label = ""
         for kind, text, _ in function.tokens:
             if kind == "label":
                 label = text
-            elif kind == "statement" and text.startswith(".branchtargets"):
-                self.tables[label] = [t.strip() for t in text[14:].split(",")]
+            elif kind == "statement" and text.startswith((".branchtargets", ".calltargets")):
+                self.tables[label] = [t.strip() for t in text.split(None, 1)[-1].split(",")]
+            elif kind == "statement" and text.startswith(".callprototype"):
+                self.prototypes.add(label)
 
     def _new_scope(self) -> int:
         self.scope_count += 1
@@ -278,12 +305,7 @@ class Encoder:
         if opcode in ("brx.idx", "brx.idx.uni"):
             self._switch(rest, guard, line)
             return
-        if "{" in rest or "[" in rest:
-            operands = [o.strip() for o in _OPERAND.findall(rest)]
-        else:
-            operands = [o.strip() for o in rest.split(",")] if rest else []
-        if "" in operands:
-            raise syntax_error("an operand is missing", line, f"{opcode} {rest}")
+        operands = _operands(opcode, rest, line)
         if ".param" in opcode:
             opcode = self._param_space(opcode, operands)
         compiled = self._compile(opcode, shape_of(operands), line)
@@ -321,12 +343,14 @@ class Encoder:
                 raise UnsupportedInstruction(f"{opcode} needs {need}, which the virtual GPU does not run")
             self.needs.setdefault(need, (opcode, line))
         plan = plan_for(opcode, shape)
+        self.stack |= plan.handler in ("alloca", "stack")
         wanted = len(plan.operands)
         if not wanted - plan.optional <= len(shape) - plan.unread <= wanted:
             raise UnsupportedInstruction(f"{opcode} has {len(shape)} operands where {wanted} belong")
-        encoders = [None if d == "label" else make_encoder(self.names, d) for d in plan.operands]
+        encoders = [None if d == "label" else make_encoder(self.names, d, opcode) for d in plan.operands]
         flags = int(plan.reads_undefined) | (2 if plan.handler.startswith(_NEEDS_DEFINED) else 0)
         flags |= 4 if plan.handler.startswith("selp.") else 16 if plan.handler.startswith("mov.pack.") else 0
+        flags |= 32 if plan.handler == "prmt" else 0
         flags |= traits_of(opcode) << 8
         front = [(SINK64 if d.endswith("64") else SINK32) | 2 << 3 for d in plan.sinks]
         handler = _HANDLERS.get(plan.handler)
@@ -348,9 +372,9 @@ class Encoder:
             self.fixups.append((at + k, name, tuple(self.scopes), line))
 
     def _call(self, rest: str, guard: int, line: int) -> None:
-        m = _CALL.match(rest)
-        if m is None or m.group(2).startswith("%"):
-            raise UnsupportedInstruction("an indirect call is not run by the virtual GPU")
+        m = CALL.match(rest)
+        if m is None:
+            raise syntax_error("a call is malformed", line, rest)
         results = [t.strip() for t in (m.group(1) or "").split(",") if t.strip()]
         arguments = [t.strip() for t in (m.group(3) or "").split(",") if t.strip()]
         name = m.group(2)
@@ -358,15 +382,51 @@ class Encoder:
             self._call_external(name, results, arguments, guard, line)
             return
         callee = self.module.functions.get(name)
+        if callee is None and m.group(4) is not None:
+            self._call_indirect(name, m.group(4), results, arguments, guard, line)
+            return
         if callee is None or not callee.defined:
-            raise UnsupportedInstruction(f"call of {name}, which has no body")
+            why = "an indirect call needs a .callprototype or .calltargets" if name[0] == "%" else "which has no body"
+            raise UnsupportedInstruction(f"call of {name}, {why}")
+        copies = self._copies(callee, results, arguments, line)
+        imms = [0, len(arguments), len(results), *copies]
+        self.calls.append((self._emit(_HANDLERS["call"], guard, line, 0, [], imms), name))
+
+    def _copies(self, callee: Function, results: list[str], arguments: list[str], line: int) -> list[int]:
+        """(from, to, bytes) in local memory of every argument, then of every result."""
         sizes = [p.size for p in callee.parameters], [p.size for p in callee.results]
-        given, wanted = self._places(name, arguments, sizes[0], line), self._places(name, results, sizes[1], line)
-        formals = [self.symbols[p.name].value for p in (*callee.parameters, *callee.results)]
+        given = self._places(callee.name, arguments, sizes[0], line)
+        wanted = self._places(callee.name, results, sizes[1], line)
+        symbols = self.formals[callee.name][0]
+        formals = [symbols[p.name].value for p in (*callee.parameters, *callee.results)]
         copies = [*zip(given, formals, sizes[0], strict=False)]
         copies += zip(formals[len(given) :], wanted, sizes[1], strict=True)
-        imms = [0, len(arguments), len(results), *(n for copy in copies for n in copy)]
-        self.calls.append((self._emit(_HANDLERS["call"], guard, line, 0, [], imms), name))
+        return [n for copy in copies for n in copy]
+
+    def _call_indirect(
+        self, target: str, kind: str, results: list[str], arguments: list[str], guard: int, line: int
+    ) -> None:
+        """A call through a register: of any function of the prototype, or of those that ``.calltargets`` lists."""
+        listed = self.tables.get(kind)
+        if listed is None and kind not in self.prototypes:
+            raise syntax_error(f"{kind!r} is no .callprototype or .calltargets", line)
+        sizes = [self.symbols.get(n, Symbol("", 0)).size for n in (*arguments, *results)]
+        imms, places = [0, len(arguments), len(results)], []
+        for name in listed or self.addresses:
+            callee = self.module.functions[name] if name in self.addresses else None
+            if callee is None:
+                raise syntax_error(f"{name!r} of {kind} is no function with a body", line)
+            shape = len(callee.parameters), len(callee.results), [p.size for p in (*callee.parameters, *callee.results)]
+            if shape != (len(arguments), len(results), sizes):
+                continue
+            imms[0] += 1
+            imms.append(self.addresses[name])
+            places.append((len(imms), name))
+            imms += [0, *self._copies(callee, results, arguments, line)]
+        ops: list[int] = []
+        make_encoder(self.names, "r:u64")(target, ops, [], line)
+        at = self._emit(_HANDLERS["call.indirect"], guard, line, 2, ops, imms)
+        self.calls += [(at + index, name) for index, name in places]
 
     def _call_external(self, name: str, results: list[str], arguments: list[str], guard: int, line: int) -> None:
         handler, sizes = _EXTERNALS[name]
@@ -385,44 +445,33 @@ class Encoder:
         return [s.value for s in found]
 
 
-def _callees(module: Module, function: Function) -> list[Function]:
-    out = []
-    for kind, text, _ in function.tokens:
-        if kind != "statement" or "call" not in text:
-            continue
-        m = _STATEMENT.match(text)
-        if m is not None and m.group(3).startswith("call") and (c := _CALL.match(m.group(4))) is not None:
-            callee = module.functions.get(c.group(2))
-            if callee is not None and callee.defined and callee not in out:
-                out.append(callee)
-    return out
+def _operands(opcode: str, rest: str, line: int) -> list[str]:
+    """The texts of the operands of a statement."""
+    if "{" in rest or "[" in rest:
+        operands = [o.strip() for o in _OPERAND.findall(rest)]
+    else:
+        operands = [o.strip() for o in rest.split(",")] if rest else []
+    if "" in operands:
+        raise syntax_error("an operand is missing", line, f"{opcode} {rest}")
+    if opcode.startswith("prmt.") and len(operands) == 4:
+        operands[1:3] = _permuted(opcode, *operands[1:])
+    return operands
 
 
-def _reachable(module: Module, entry: Function) -> tuple[Function, ...]:
-    """The kernel and every function it may call; a thread has one set of registers, so none may call itself."""
-    out: dict[str, Function] = {}
-    done: set[str] = set()
-
-    def visit(function: Function, callers: tuple[str, ...]) -> None:
-        if function.name in callers:
-            raise UnsupportedInstruction(
-                f"PTX line {function.line}: recursive call of {function.name}",
-                values={"calls": " -> ".join((*callers, function.name)[-8:])},
-                remedy="rewrite it as a loop: a thread of the virtual GPU has one set of registers",
-            )
-        if len(callers) > _MAX_CALLS:
-            raise UnsupportedInstruction(f"PTX line {function.line}: calls are nested deeper than {_MAX_CALLS}")
-        out[function.name] = function
-        for callee in _callees(module, function):
-            if callee.name not in done:
-                visit(callee, (*callers, function.name))
-        done.add(function.name)
-
-    visit(entry, ())
-    return tuple(out.values())
+def _permuted(opcode: str, a: str, b: str, selector: str) -> tuple[str, str]:
+    """The sources of a ``prmt``; the one that lends no byte is the other one too, so that it need not be defined."""
+    if opcode.endswith((".rc8", ".ecl", ".ecr", ".rc16")):
+        return a, a
+    value = literal(selector, "b32") if opcode == "prmt.b32" else None
+    if value is None:
+        return a, b
+    picked = {value >> 4 * k & 4 for k in range(4)}
+    return (a, a) if picked == {0} else (b, b) if picked == {4} else (a, b)
 
 
-def _initial(v: Variable, numbers: dict[str, int]) -> tuple[bytes, list[tuple[int, int, int]]]:
+def _initial(
+    v: Variable, numbers: dict[str, int], functions: dict[str, int]
+) -> tuple[bytes, list[tuple[int, int, int]]]:
     """The bytes of an initialiser, and the places that hold addresses of other variables."""
     if not v.init:
         return b"", []
@@ -439,7 +488,7 @@ def _initial(v: Variable, numbers: dict[str, int]) -> tuple[bytes, list[tuple[in
             relocations.append((len(out), numbers[base.strip()], signed_offset(addend or "0", v.line)))
             out += bytes(8)
             continue
-        value = literal(text, v.type)
+        value = functions.get(name.strip(), literal(text, v.type))
         if value is None:
             raise syntax_error(f"the initialiser {text!r} of {v.name} is not a literal", v.line)
         out += (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")

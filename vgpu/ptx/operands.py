@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 
 from .. import _engine
@@ -124,7 +124,7 @@ class Names:
     def declare(self, text: str, line: int) -> None:
         """A ``.reg`` declaration."""
         m = re.match(r"\.reg\s*\.(\w+)\s+(.*)", text, re.S)
-        if m is None or m.group(1) not in TYPE_BYTES or m.group(1) == "b128":
+        if m is None or m.group(1) not in TYPE_BYTES:
             raise syntax_error("a register declaration is malformed or of an unsupported type", line, text)
         for piece in m.group(2).split(","):
             found = _REGISTERS.match(piece.strip())
@@ -146,8 +146,8 @@ class Names:
             size = 0
         else:
             size = TYPE_BYTES[type_]
-            word = len(self.widths) << INDEX | (R64 if size == 8 else R32)
-            self.widths.append(8 if size == 8 else 4)
+            word = len(self.widths) << INDEX | (R64 if size >= 8 else R32)
+            self.widths.extend((8, 8) if size == 16 else (8,) if size == 8 else (4,))
         if len(self._undo) > 1:
             self._undo[-1].append((name, self.words.get(name), self.bytes.get(name, 0)))
         self.words[name] = word
@@ -227,10 +227,10 @@ def scalar(names: Names, role: int, type_: str, any_width: bool) -> Encode:
         kind = word & 7
         if any_width:
             width = names.bytes.get(text, size)
-            if kind == PRED or width < size or (width == 8 != size and type_ in _FLOATS):
+            if kind == PRED or width < size or width == 16 or (width == 8 != size and type_ in _FLOATS):
                 raise syntax_error(f"operand {text!r} cannot hold a value of type .{type_}", line)
             imms.append(width)
-        elif kind == PRED or (kind in (R64, CONST64, SINK64)) != wide:
+        elif kind == PRED or (kind in (R64, CONST64, SINK64)) != wide or names.bytes.get(text) == 16:
             raise syntax_error(f"operand {text!r} does not have the {8 * size} bits of type .{type_}", line)
         if writes and kind in (CONST32, CONST64):
             raise syntax_error(f"{text!r} cannot be written", line)
@@ -327,7 +327,7 @@ def address(names: Names) -> Encode:
                 raise syntax_error(f"{base!r} is not a register or variable", line)
             word = names.constant(VALUE, True, value)
         kind = word & 7
-        if kind == PRED or names.bytes.get(base, 8) < 4:
+        if kind == PRED or names.bytes.get(base, 8) not in (4, 8):
             raise syntax_error(f"{base!r} cannot hold an address", line)
         ops.append(word | READ)
         imms.append(offset)
@@ -385,35 +385,102 @@ def immediate(_names: Names) -> Encode:
     return encode
 
 
-def bounded(names: Names, limit: int) -> Encode:
-    """Encoder of ``"imm<4"``: a literal below 4."""
+def limited(names: Names, opcode: str, rule: str) -> Encode:
+    """Encoder of ``"imm<4"``, ``"imm=4,8,16"`` (one of these) and ``"imm@24,256,8"`` (first, last, step)."""
     whole = immediate(names)
+    numbers = [int(n) for n in rule[1:].split(",")]
+    if rule[0] == "=":
+        allowed: Container[int] = tuple(numbers)
+        what = " or ".join(map(str, numbers))
+    elif rule[0] == "<":
+        allowed, what = range(numbers[0]), f"one of 0 to {numbers[0] - 1}" if numbers[0] > 1 else "0"
+    else:
+        first, last, step = numbers
+        allowed = range(first, last + 1, step)
+        what = f"one of {first} to {last}" + (f", a multiple of {step}" if step > 1 else "")
 
     def encode(text: str, ops: list[int], imms: list[int], line: int) -> None:
         whole(text, ops, imms, line)
-        if not 0 <= imms[-1] < limit:
-            raise syntax_error(f"{text} is not one of 0 to {limit - 1}" if limit > 1 else f"{text} is not 0", line)
+        if imms[-1] not in allowed:
+            raise syntax_error(f"{opcode}: {text} is not {what}", line)
 
     return encode
 
 
-def make_encoder(names: Names, descriptor: str) -> Encode:
+def wide(names: Names, role: int, any_width: bool) -> Encode:
+    """Encoder of ``"r:b128"``: the two halves of a 128-bit register, the lower first."""
+
+    def encode(text: str, ops: list[int], imms: list[int], line: int) -> None:
+        word, value = names.register(text), literal(text, "b128")
+        if names.bytes.get(text) == 16 and word is not None:
+            halves = [word, word + (1 << INDEX)]
+        elif role & WRITE and text == "_":
+            halves = [SINK64, SINK64]
+        elif role == READ and value is not None:
+            halves = [names.constant(VALUE, True, value >> shift & (1 << 64) - 1) for shift in (0, 64)]
+        else:
+            raise syntax_error(f"operand {text!r} does not have the 128 bits of type .b128", line)
+        ops.extend(half | role for half in halves)
+        if any_width:
+            imms.append(8)
+
+    return encode
+
+
+def size_or_predicate(names: Names) -> Encode:
+    """Encoder of ``"size"``: bytes (imm 0), or a predicate that tells to take none (imm 1)."""
+    number = scalar(names, READ, "u32", False)
+    truth = predicate(names, READ)
+
+    def encode(text: str, ops: list[int], imms: list[int], line: int) -> None:
+        word = names.register(text.lstrip("! "))
+        is_predicate = word is not None and word & 7 == PRED
+        (truth if is_predicate else number)(text, ops, imms, line)
+        imms.append(int(is_predicate))
+
+    return encode
+
+
+def unnamed(type_: str) -> Encode:
+    """Encoder of ``"_:b64"``: a destination that must be ``_``."""
+    sink = SINK64 if TYPE_BYTES[type_] == 8 else SINK32
+
+    def encode(text: str, ops: list[int], _imms: list[int], line: int) -> None:
+        if text != "_":
+            raise syntax_error(f"operand {text!r} must be _: there is no result", line)
+        ops.append(sink | WRITE)
+
+    return encode
+
+
+_FIXED = {"addr": address, "imm": immediate, "size": size_or_predicate}
+
+
+def make_encoder(names: Names, descriptor: str, opcode: str = "") -> Encode:
     """The encoder of one operand descriptor of a :class:`~.plan.Plan` (labels are the statement encoder's)."""
-    if descriptor in ("addr", "imm"):
-        return address(names) if descriptor == "addr" else immediate(names)
-    if descriptor.startswith("imm<"):
-        return bounded(names, int(descriptor[4:]))
+    fixed = _FIXED.get(descriptor)
+    if fixed is not None:
+        return fixed(names)
+    if descriptor.startswith("imm"):
+        return limited(names, opcode, descriptor[3:])
     if descriptor.startswith("tensor*"):
         return tensor(names, int(descriptor[7:]))
-    role_text, _, rest = descriptor.partition(":")
-    role = {"r": READ, "w": WRITE, "rw": READ | WRITE}[role_text]
-    if rest.endswith("|pred"):
-        return pair(names, role, rest[:-5])
-    if rest == "pred":
+    role, _, kind = descriptor.partition(":")
+    if role == "_":
+        return unnamed(kind)
+    return _registers(names, {"r": READ, "w": WRITE, "rw": READ | WRITE}[role], kind)
+
+
+def _registers(names: Names, role: int, kind: str) -> Encode:
+    if kind.endswith("|pred"):
+        return pair(names, role, kind[:-5])
+    if kind == "pred":
         return predicate(names, role)
-    if rest == "b32^":
+    if kind in ("b128", "b128?"):
+        return wide(names, role, kind[-1] == "?")
+    if kind == "b32^":
         return selected(names, role)
-    type_, _, count = rest.partition("*")
+    type_, _, count = kind.partition("*")
     any_width = type_.endswith("?")
     type_ = type_.rstrip("?")
     if count:

@@ -9,7 +9,7 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
-from ..errors import PtxSyntaxError
+from ..errors import PtxSyntaxError, UnsupportedInstruction
 
 _MODULE = re.compile(
     r"""\s++|//[^\n]*|/\*.*?\*/
@@ -181,6 +181,12 @@ def parse_parameters(text: str, line: int) -> tuple[Parameter, ...]:
 def parse_variables(text: str, line: int) -> list[Variable]:
     """The variables that one declaration declares."""
     m = _VARIABLE.match(_COMMENT.sub("", text).strip())
+    if m is not None and m.group(6) in ("texref", "samplerref", "surfref"):
+        raise UnsupportedInstruction(
+            f"PTX line {line}: .{m.group(6)} {m.group(7)} is a texture or surface, which the virtual GPU does not have",
+            values={"PTX line": line},
+            remedy="read it through a pointer, or run on a GPU",
+        )
     if m is None or m.group(6) not in TYPE_BYTES:
         raise syntax_error("a variable declaration is malformed", line, text)
     linkage, space, _, align, vector, type_, rest = m.groups()

@@ -78,7 +78,11 @@ class Plan:
     | ``"r:b32^"`` | ``-r``, ``r.h0``, ``r.b3210`` (see the shape) | one slot | |
     | ``"addr"`` | ``[reg]``, ``[reg+imm]``, ``[sym+imm]``, ``[imm]`` | slot of the base | offset, base bytes (4 or 8) |
     | ``"tensor*2"`` | ``[map, {c0, c1}]`` | map base slot (8 bytes), n coordinates (s32) | offset |
-    | ``"imm"`` ``"imm<4"`` | integer literal (below 4) | | value |
+    | ``"imm"`` | integer literal | | value |
+    | ``"imm<4"`` ``"imm=4,8"`` ``"imm@24,256,8"`` | below 4; 4 or 8; 24, 32 to 256 | | value |
+    | ``"size"`` | register, or predicate (take nothing) | one slot or predicate | whether it is a predicate |
+    | ``"_:b64"`` | ``_`` alone | a sink | |
+    | ``"w:b128"`` ``"r:b128?"`` | 128-bit register | slots of its halves, the lower first | (8) |
     | ``"label"`` | label of this function | | pc |
     | ``"w:b32?"``, ``"r:u32?"`` | register of any width | one slot | its bytes |
 

@@ -42,6 +42,16 @@ _TABLE: tuple[tuple[str, Need], ...] = (
     (r"stmatrix\..*", _SM90),
     (r"mma(\.[\w:]+)*\.m16n8k(4|8|16)(\.\w+)*\.f64(\.\w+)*", _SM90),
     (r"mma(\.[\w:]+)*\.(e4m3|e5m2)(\.\w+)*", _SM89),
+    # memory and control
+    (r"setmaxnreg\..*", _SM90A),
+    (r"(ld|st|atom|red|fence|isspacep|cvta|mbarrier)(\.[\w:]+)*\.(cluster|shared::cluster)(\.[\w:]+)*", _SM90),
+    (r"((st|red)\.async|cp\.async\.bulk|cp\.reduce|barrier\.cluster|tensormap|griddepcontrol)\..*", _SM90),
+    (r"(mapa|getctarank|elect)\..*", _SM90),
+    (r"(atom|red)(\.[\w:]+)*\.(v[248]|bf16|bf16x2|b128)(\.[\w:]+)*", _SM90),
+    (r"mbarrier\.(try_wait|expect_tx|complete_tx|arrive\.expect_tx|arrive_drop\.expect_tx)\..*", _SM90),
+    (r"mbarrier(\.[\w:]+)*\.relaxed(\.[\w:]+)*", _SM90),
+    (r"fence\.(proxy\.(async|tensormap).*|mbarrier_init.*)", _SM90),
+    (r"prefetch(\.[\w:]+)*\.tensormap", _SM90),
     # conversions
     (r"cvt\.(rn|rz)(\.\w+)*\.tf32\.f32", _SM90),
     (r"cvt(\.\w+)*\.(e4m3x2|e5m2x2)(\.\w+)*", _SM89),
@@ -57,6 +67,7 @@ _TABLE: tuple[tuple[str, Need], ...] = (
 )
 _COMPILED = tuple((re.compile(pattern), need) for pattern, need in _TABLE)
 _THREE_INPUTS = re.compile(r"(min|max)(\.\w+)*\.f32")
+_COUNTED_ARRIVAL = re.compile(r"mbarrier\.arrive(_drop)?(?!\.noComplete)(\.[\w:]+)*")
 
 
 @lru_cache(maxsize=4096)
@@ -64,4 +75,6 @@ def need_of(opcode: str, operands: int) -> Need | None:
     """What a spelling with this many operands needs; None when every architecture from sm_80 on has it."""
     if operands == 4 and _THREE_INPUTS.fullmatch(opcode):
         return _SM100
+    if operands == 3 and _COUNTED_ARRIVAL.fullmatch(opcode):
+        return _SM90
     return next((need for pattern, need in _COMPILED if pattern.fullmatch(opcode)), None)

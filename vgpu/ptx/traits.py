@@ -19,7 +19,7 @@ _ROOTS = {
     **dict.fromkeys(("bar", "barrier", "mbarrier", "fence", "membar", "griddepcontrol"), "barrier"),
     **dict.fromkeys(("shfl", "vote", "match", "redux", "elect", "activemask"), "warp"),
     **dict.fromkeys(("mov", "mapa", "cvta", "prmt", "selp", "getctarank", "movmatrix"), "move"),
-    **dict.fromkeys(("cp", "prefetch", "prefetchu"), "copy"),
+    **dict.fromkeys(("cp", "prefetch", "prefetchu", "tensormap"), "copy"),
     "cvt": "convert",
     **dict.fromkeys(
         ("bra", "brx", "call", "ret", "exit", "trap", "brkpt", "nanosleep", "setmaxnreg", "pmevent", "createpolicy"),
@@ -74,7 +74,7 @@ def traits_of(opcode: str) -> int:
     root, *words = opcode.split(".")
     if root == "wgmma" and "mma_async" not in words:
         return CLASSES.index("barrier") << 8
-    fence = root == "membar" or (root == "fence" and "proxy" not in words and "mbarrier_init" not in words)
+    fence = root in ("membar", "fence") and "proxy" not in words
     flops, unit, per_warp = _flops(root, words, opcode)
     order = 0 if "proxy" in words else _order(root, words)
     return (
