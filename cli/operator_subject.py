@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -80,14 +81,16 @@ def _check(operator: Operator, settings: Mapping[str, object], choice: Choice, r
             found = operator.judge(result, expected)
             return wrong(Comparison(found.error, found.torch_error, found.allowed, 0.0))
 
+        # by position where that is possible: an operator's own `target` is no option of the check
+        call = inspect.signature(operator.function).bind(*args, **keywords)
         return check(
             operator.function,
-            *args,
+            *call.args,
             target=choice.target,
             schedule=choice.schedule,
             verify=verify,
             ranks=ranks,
-            **keywords,
+            **call.kwargs,
         )
 
 

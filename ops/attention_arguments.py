@@ -24,23 +24,16 @@ def band_of(causal: bool, window: Window, name: str = "attention") -> tuple[int,
     Raises:
         OptionError: a window of another kind, or below its range.
     """
-    wrong = OptionError(
-        f"{name}: window = {window!r}", remedy="give a whole number above 0, or (left, right) with -1 for no bound"
-    )
     if window is None:
         left, right = -1, -1
-    elif isinstance(window, int) and not isinstance(window, bool):
-        if window < 1:
-            raise wrong
+    elif type(window) is int and window >= 1:
         left = right = window - 1
-    else:
-        if (
-            not isinstance(window, tuple | list)
-            or len(window) != 2
-            or not all(type(w) is int and w >= -1 for w in window)
-        ):
-            raise wrong
+    elif isinstance(window, tuple | list) and len(window) == 2 and all(type(w) is int and w >= -1 for w in window):
         left, right = window
+    else:
+        raise OptionError(
+            f"{name}: window = {window!r}", remedy="give a whole number above 0, or (left, right) with -1 for no bound"
+        )
     return min(left, _LONGEST), 0 if causal else min(right, _LONGEST)
 
 

@@ -15,7 +15,6 @@ from tilewright.dsl import language as T
 from .attention_steps import (
     ROWS,
     Ends,
-    clear_beyond,
     grid_of,
     load_rows,
     load_tile,
@@ -112,13 +111,11 @@ def attention_keys_backward(
                 row = (first + i % count) * tile_m
                 head = by * group + i // count
                 load_tile(q_s, q, batch, head, start_q, row, queries, ends)
-                clear_beyond(q_s, queries - row, ends)
                 T.gemm(k_s, q_s, p, transpose_B=True, clear_accum=True, policy=ROWS)
                 load_rows(lse_l, lse, batch, head, start_q, row, queries)
                 band = (row, column, queries, keys, left, right)
                 score_gradients(p, slope, lse_l, band, log2_scale, cap, capped, banded, True)
                 load_tile(d_s, dout, batch, head, start_q, row, queries, ends)
-                clear_beyond(d_s, queries - row, ends)
                 if want_v:
                     T.copy(p, low)
                     T.gemm(low, d_s, dv_l, policy=ROWS)
@@ -210,8 +207,6 @@ def attention_queries_backward(
                 column = (first + i) * tile_n
                 load_tile(k_s, k, batch, by // group, start_k, column, keys, ends)
                 load_tile(v_s, v, batch, by // group, start_k, column, keys, ends)
-                clear_beyond(k_s, keys - column, ends)
-                clear_beyond(v_s, keys - column, ends)
                 T.gemm(q_s, k_s, p, transpose_B=True, clear_accum=True, policy=ROWS)
                 band = (row, column, queries, keys, left, right)
                 score_gradients(p, slope, lse_l, band, log2_scale, cap, capped, banded, False)

@@ -59,8 +59,8 @@ class Packing:
     longest_k: int
 
 
-def program_values(q: torch.Tensor, v: torch.Tensor, scores: Scores, packed: bool, target: Target) -> dict[str, Any]:
-    """What all attention programs are bound to on a target."""
+def program_values(q: torch.Tensor, v: torch.Tensor, scores: Scores, packed: bool) -> dict[str, Any]:
+    """What all attention programs are bound to."""
     return {
         "dtype": short_name(q.dtype),
         "dim": q.shape[-1],
@@ -68,7 +68,6 @@ def program_values(q: torch.Tensor, v: torch.Tensor, scores: Scores, packed: boo
         "banded": scores.banded,
         "capped": scores.softcap != 0,
         "packed": packed,
-        "ends": ("cleared" if target.has_tma else "guarded") if packed else "alone",
     }
 
 
@@ -77,7 +76,8 @@ def forward_values(
 ) -> Mapping[str, Any]:
     """What the forward program is bound to on a target."""
     tile = forward_tile(target, q.shape[-1], v.shape[-1])
-    return {**program_values(q, v, scores, packed, target), "sunk": sunk, **bound(tile)}
+    ends = ("cleared" if target.has_tma else "guarded") if packed else "alone"
+    return {**program_values(q, v, scores, packed), "ends": ends, "sunk": sunk, **bound(tile)}
 
 
 def launch_forward(
@@ -119,7 +119,8 @@ def launch_backward(
     q, k, v, dout = laid_out(q), laid_out(k), laid_out(v), laid_out(dout)
     dq, dk, dv = gradients
     target = current_target()
-    values = program_values(q, v, scores, packing is not None, target)
+    packed = packing is not None
+    values = {**program_values(q, v, scores, packed), "ends": "guarded" if packed else "alone"}
     inputs, strides = (q, k, v, dout, lse, delta, *_starts(packing)), _strides(q, k, v, dout)
     group, dims = q.shape[2] // k.shape[2], (q.shape[3], v.shape[3])
     longest_q, longest_k = (None, None) if packing is None else (packing.longest_q, packing.longest_k)

@@ -49,14 +49,15 @@ def visible_blocks(
 ) -> tuple[Any, Any]:
     """The first block of keys that queries ``row`` and on see, and how many blocks: those between hold every key seen.
 
-    Without a band all blocks are seen. None are by rows beyond the last query.
+    Without a band all blocks are seen. At least one is returned, for what is loaded ahead of the loop over them is
+    waited for inside; keys that are not seen weigh nothing.
     """
     if not banded:
-        return 0, opaque(T.if_then_else(row < queries, T.ceildiv(keys, tile_n), 0))
+        return 0, opaque(T.if_then_else(row < queries, T.max(1, T.ceildiv(keys, tile_n)), 1))
     ahead = keys - queries
     first = T.max(0, row + ahead - left) // tile_n
     last = T.min(keys, row + tile_m + ahead + right)
-    return first, opaque(T.if_then_else(row < queries, T.max(0, T.ceildiv(last, tile_n) - first), 0))
+    return first, opaque(T.if_then_else(row < queries, T.max(1, T.ceildiv(last, tile_n) - first), 1))
 
 
 @T.macro
@@ -144,14 +145,14 @@ def seeing_blocks(
 ) -> tuple[Any, Any]:
     """The first block of queries that see keys ``column`` and on, and how many blocks: those between hold all of them.
 
-    Without a band all blocks see them. None see rows beyond the last key.
+    Without a band all blocks see them. At least one is returned, as by ``visible_blocks``.
     """
     if not banded:
-        return 0, opaque(T.if_then_else(column < keys, T.ceildiv(queries, tile_m), 0))
+        return 0, opaque(T.if_then_else(column < keys, T.max(1, T.ceildiv(queries, tile_m)), 1))
     ahead = keys - queries
     first = T.max(0, column - ahead - right) // tile_m
     last = T.min(queries, column + tile_n - ahead + left)
-    return opaque(first), opaque(T.if_then_else(column < keys, T.max(0, T.ceildiv(last, tile_m) - first), 0))
+    return opaque(first), opaque(T.if_then_else(column < keys, T.max(1, T.ceildiv(last, tile_m) - first), 1))
 
 
 @T.macro

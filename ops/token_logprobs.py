@@ -36,7 +36,7 @@ def _check_temperature(operator: str, temperature: float) -> None:
 
 
 def _results(found: torch.Tensor, tokens: torch.Tensor) -> Three:
-    return logprob_of(found, tokens), found[SPREAD].reshape(tokens.shape), log_sum_of(found, tokens)
+    return logprob_of(found, tokens), found[SPREAD].reshape(tokens.shape).clone(), log_sum_of(found, tokens).clone()
 
 
 def _like(tokens: torch.Tensor) -> Three:

@@ -272,7 +272,7 @@ def test_a_benchmark_says_what_it_leaves_out(tilewright: Command, monkeypatch: p
     monkeypatch.setattr(vgpu, "has_triton", lambda: False)
     said = "no rows against Triton's interpreter: pip install 'tilewright[triton]'"
     ended = tilewright("bench", "vgpu", "--json")
-    assert (ended.status, ended.json["note"], len(ended.json["rows"])) == (0, said, 8)
+    assert (ended.status, ended.json["note"], len(ended.json["rows"])) == (0, said, 10)
     assert said in tilewright("bench", "vgpu").out.splitlines()
 
 

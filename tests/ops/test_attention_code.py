@@ -11,7 +11,13 @@ from tilewright.ops.attention_tiles import HEADS
 from tilewright.ops.kernels import planning
 
 # (target, head sizes, kernel) -> why it may spill
-SPILLS: dict[tuple[str, tuple[int, int], str], str] = {}
+WIDE = "operands of 192 or more columns beside an accumulator of as many, in 255 registers; at most 30 of them spill"
+SPILLS = {
+    ("sm_80", (192, 128), "attention_queries_backward"): WIDE,
+    ("sm_80", (192, 192), "attention_keys_backward"): WIDE,
+    ("sm_80", (192, 192), "attention_queries_backward"): WIDE,
+    ("sm_80", (256, 256), "attention_queries_backward"): WIDE,
+}
 
 
 def kernels(dims, target):
@@ -32,7 +38,6 @@ def test_matrix_units_do_the_work_and_nothing_spills(dims, target):
         assert ("cp.async.bulk.tensor" in kernel.ptx) == (target == "sm_90a")
         assert ("mma.sync" in kernel.ptx) == (target == "sm_80")
         for each in kernel.resources:
-            print(target, dims, name, each.registers, each.spill_stores, each.spill_loads, flush=True)
             if each.spill_stores or each.spill_loads:
                 spills[target, dims, name] = each.spill_stores
     assert set(spills) == {key for key in SPILLS if key[:2] == (target, dims)}

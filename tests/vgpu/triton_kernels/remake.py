@@ -1,4 +1,4 @@
-"""Compiles the kernels of this folder to ``ptx/``: ``python tests/vgpu/triton/remake.py [NAME ...]``.
+"""Compiles the kernels of this folder to ``ptx/``: ``python tests/vgpu/triton_kernels/remake.py [NAME ...]``.
 
 Needs no GPU, only Triton: ``pip install -e '.[triton]'``. The texts come without debug sections and comments; the first
 line says what a launch needs to know. Run it again when the pinned Triton changes, and look at the difference.
