@@ -14,7 +14,6 @@ from tilewright.dsl import language as T
 
 from .attention_steps import (
     ROWS,
-    Ends,
     grid_of,
     load_rows,
     load_tile,
@@ -37,7 +36,6 @@ def attention_keys_backward(
     banded: bool = False,
     capped: bool = False,
     packed: bool = False,
-    ends: Ends = "alone",
     want_k: bool = True,
     want_v: bool = True,
     tile_m: int = 64,
@@ -97,12 +95,12 @@ def attention_keys_backward(
             batch, start_q, start_k, queries, keys = place_of(packed, bz, s, starts_q, starts_k)
             column = bx * tile_n
             first, count = seeing_blocks(column, tile_n, tile_m, queries, keys, left, right, banded)
-            load_tile(k_s, k, batch, by, start_k, column, keys, "alone")
+            load_tile(k_s, k, batch, by, start_k, column, keys, False)
             if want_k:
                 ds = T.alloc_fragment((tile_n, tile_m), "float32")
                 delta_l = T.alloc_fragment((tile_m,), "float32")
                 dk_l = T.alloc_fragment((tile_n, dim), "float32")
-                load_tile(v_s, v, batch, by, start_k, column, keys, "alone")
+                load_tile(v_s, v, batch, by, start_k, column, keys, False)
                 T.clear(dk_l)
             if want_v:
                 dv_l = T.alloc_fragment((tile_n, dim_v), "float32")
@@ -110,12 +108,12 @@ def attention_keys_backward(
             for i in T.Pipelined(count * group, num_stages=stages):
                 row = (first + i % count) * tile_m
                 head = by * group + i // count
-                load_tile(q_s, q, batch, head, start_q, row, queries, ends)
+                load_tile(q_s, q, batch, head, start_q, row, queries, packed)
                 T.gemm(k_s, q_s, p, transpose_B=True, clear_accum=True, policy=ROWS)
                 load_rows(lse_l, lse, batch, head, start_q, row, queries)
                 band = (row, column, queries, keys, left, right)
                 score_gradients(p, slope, lse_l, band, log2_scale, cap, capped, banded, True)
-                load_tile(d_s, dout, batch, head, start_q, row, queries, ends)
+                load_tile(d_s, dout, batch, head, start_q, row, queries, packed)
                 if want_v:
                     T.copy(p, low)
                     T.gemm(low, d_s, dv_l, policy=ROWS)
@@ -142,7 +140,6 @@ def attention_queries_backward(
     banded: bool = False,
     capped: bool = False,
     packed: bool = False,
-    ends: Ends = "alone",
     tile_m: int = 64,
     tile_n: int = 64,
     stages: int = 1,
@@ -198,15 +195,15 @@ def attention_queries_backward(
             batch, start_q, start_k, queries, keys = place_of(packed, bz, s, starts_q, starts_k)
             row = bx * tile_m
             first, count = visible_blocks(row, tile_m, tile_n, queries, keys, left, right, banded)
-            load_tile(q_s, q, batch, by, start_q, row, queries, "alone")
-            load_tile(d_s, dout, batch, by, start_q, row, queries, "alone")
+            load_tile(q_s, q, batch, by, start_q, row, queries, False)
+            load_tile(d_s, dout, batch, by, start_q, row, queries, False)
             load_rows(lse_l, lse, batch, by, start_q, row, queries)
             load_rows(delta_l, delta, batch, by, start_q, row, queries)
             T.clear(dq_l)
             for i in T.Pipelined(count, num_stages=stages):
                 column = (first + i) * tile_n
-                load_tile(k_s, k, batch, by // group, start_k, column, keys, ends)
-                load_tile(v_s, v, batch, by // group, start_k, column, keys, ends)
+                load_tile(k_s, k, batch, by // group, start_k, column, keys, packed)
+                load_tile(v_s, v, batch, by // group, start_k, column, keys, packed)
                 T.gemm(q_s, k_s, p, transpose_B=True, clear_accum=True, policy=ROWS)
                 band = (row, column, queries, keys, left, right)
                 score_gradients(p, slope, lse_l, band, log2_scale, cap, capped, banded, False)

@@ -76,8 +76,7 @@ def forward_values(
 ) -> Mapping[str, Any]:
     """What the forward program is bound to on a target."""
     tile = forward_tile(target, q.shape[-1], v.shape[-1])
-    ends = ("cleared" if target.has_tma else "guarded") if packed else "alone"
-    return {**program_values(q, v, scores, packed), "ends": ends, "sunk": sunk, **bound(tile)}
+    return {**program_values(q, v, scores, packed), "sunk": sunk, **bound(tile)}
 
 
 def launch_forward(
@@ -119,8 +118,7 @@ def launch_backward(
     q, k, v, dout = laid_out(q), laid_out(k), laid_out(v), laid_out(dout)
     dq, dk, dv = gradients
     target = current_target()
-    packed = packing is not None
-    values = {**program_values(q, v, scores, packed), "ends": "guarded" if packed else "alone"}
+    values = program_values(q, v, scores, packing is not None)
     inputs, strides = (q, k, v, dout, lse, delta, *_starts(packing)), _strides(q, k, v, dout)
     group, dims = q.shape[2] // k.shape[2], (q.shape[3], v.shape[3])
     longest_q, longest_k = (None, None) if packing is None else (packing.longest_q, packing.longest_k)

@@ -10,9 +10,7 @@ from tilewright.dsl import language as T
 
 from .attention_steps import (
     ROWS,
-    Ends,
     add_sink,
-    clear_beyond,
     finish_rows,
     grid_of,
     load_tile,
@@ -36,7 +34,6 @@ def attention_forward(
     capped: bool = False,
     sunk: bool = False,
     packed: bool = False,
-    ends: Ends = "alone",
     tile_m: int = 128,
     tile_n: int = 128,
     stages: int = 2,
@@ -97,19 +94,26 @@ def attention_forward(
                 T.annotate_producer_reg_dealloc(24)
                 T.annotate_consumer_reg_alloc(240)
             first, count = visible_blocks(row, tile_m, tile_n, queries, keys, left, right, banded)
-            load_tile(q_s, q, batch, by, start_q, row, queries, "alone")
+            load_tile(q_s, q, batch, by, start_q, row, queries, False)
             T.clear(total)
             T.clear(norm)
             T.fill(top, LOWEST)
             for i in T.Pipelined(count, num_stages=stages):
                 column = (first + i) * tile_n
-                load_tile(k_s, k, batch, by // group, start_k, column, keys, "alone")
+                load_tile(k_s, k, batch, by // group, start_k, column, keys, False)
                 T.gemm(q_s, k_s, scores, transpose_B=True, clear_accum=True, policy=ROWS)
                 band = (row, column, queries, keys, left, right)
                 masked_scores(scores, band, log2_scale, cap, capped, banded)
                 online_softmax(scores, weights, total, top, before, shrink, part, norm)
-                load_tile(v_s, v, batch, by // group, start_k, column, keys, ends)
-                clear_beyond(v_s, keys - column, ends)
+                if packed:
+                    for x, y in T.Parallel(tile_n, dim_v):
+                        v_s[x, y] = T.if_then_else(
+                            (first + i) * tile_n + x < keys,
+                            v[batch, start_k + (first + i) * tile_n + x, by // group, y],
+                            0.0,
+                        )
+                else:
+                    T.copy(v[batch, column : column + tile_n, by // group, 0:dim_v], v_s)
                 T.gemm(weights, v_s, total, policy=ROWS)
             if sunk:
                 add_sink(sink[by], total, top, before, shrink, norm)

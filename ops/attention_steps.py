@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from tilewright.dsl import language as T
 
-# how a tile's rows behind its sequence become zeros: left alone (a tensor's end is the sequence's), overwritten behind
-# the copy (TMA), or never loaded (cp.async)
-Ends = Literal["alone", "cleared", "guarded"]
 LOG2_E, LN_2 = 1.4426950408889634, 0.6931471805599453
 ROWS = T.GemmWarpPolicy.FullRow  # a row of scores stays with one warp, as its softmax needs
 
@@ -217,14 +214,14 @@ def store_rows(tile: Any, target: Any, batch: Any, head: Any, start: Any, row: A
         T.copy(tile, target[batch, row : row + m, head, 0:n])
 
 
-def load_tile(tile: Any, source: Any, batch: Any, head: Any, start: Any, row: Any, length: Any, ends: Ends) -> Any:
+def load_tile(tile: Any, source: Any, batch: Any, head: Any, start: Any, row: Any, length: Any, guarded: bool) -> Any:
     """Tile = source[batch, start + row..., head], where sequences of ``length`` rows follow one another.
 
     A factor that is summed over must hold zeros behind its sequence, for there lies the next one, and its NaN times a
-    weight of 0 is NaN: "guarded", or ``clear_beyond`` follows. No macro: TileLang would bind ``start`` to a variable
-    outside the producer warp that copies.
+    weight of 0 is NaN: such a load is ``guarded``, without TMA, which would read on. No macro: TileLang would bind
+    ``start`` to a variable outside the producer warp that copies.
     """
-    if ends == "guarded":
+    if guarded:
         return _load_guarded(tile, source, batch, head, start, row, length)
     return T.copy(source[batch, start + row : start + row + tile.shape[0], head, 0 : tile.shape[1]], tile)
 
@@ -233,16 +230,6 @@ def load_tile(tile: Any, source: Any, batch: Any, head: Any, start: Any, row: An
 def _load_guarded(tile: Any, source: Any, batch: Any, head: Any, start: Any, row: Any, length: Any) -> None:
     for x, y in T.Parallel(*tile.shape):
         tile[x, y] = T.if_then_else(row + x < length, source[batch, start + row + x, head, y], 0.0)
-
-
-@T.macro
-def clear_beyond(tile: Any, rows: Any, ends: Ends) -> None:
-    """Zeros from row ``rows`` of the tile on, where its end is to be "cleared"."""
-    if ends == "cleared":  # noqa: SIM102  decided while tracing; the other on the machine
-        if rows < tile.shape[0]:
-            for x, y in T.Parallel(*tile.shape):
-                if x >= rows:
-                    tile[x, y] = 0.0
 
 
 @T.macro

@@ -55,5 +55,5 @@ def test_loss_and_gradients(padded: bool) -> None:
 
 
 def test_a_model_without_what_is_asked_for() -> None:
-    with pytest.raises(IntegrationError, match="(?s)Linear cannot change its attention.*attention=False"):
+    with pytest.raises(IntegrationError, match=r"(?s)Linear cannot change its attention.*attention=False"):
         swap(torch.nn.Linear(2, 2))

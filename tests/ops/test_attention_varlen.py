@@ -40,7 +40,7 @@ def nothing(q, k, v, sink):
     return q.new_zeros(len(q), q.shape[1], v.shape[2]) * q.sum(), lse.to(q.dtype) + 0 * q.sum()
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", [pytest.param("sm_80", marks=pytest.mark.long), "sm_90a"])
 def test_values_and_gradients_with_a_window_a_cap_and_a_sink(target):
     queries, keys, options = [30, 65], [129, 64], {"window": (20, 5), "softcap": 5.0}
     tensors, places = packed(queries, keys)
@@ -80,10 +80,10 @@ def test_each_sequence_is_as_if_it_were_alone(target):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_nan_of_one_sequence_stays_in_it(target):
-    queries, keys = [70, 20, 65], [40, 90, 33]
+    queries, keys = [40, 20, 65], [70, 90, 133]
     tensors, places = packed(queries, keys)
     clean = results(target, tensors, places)
-    for x, rows in zip(tensors, (slice(70, 90), slice(40, 130), slice(40, 130)), strict=True):
+    for x, rows in zip(tensors, (slice(40, 60), slice(70, 160), slice(70, 160)), strict=True):
         x.data[rows] = math.nan
     poisoned = results(target, tensors, places)
     for found, wanted, lengths in zip(poisoned, clean, (queries, queries, keys, keys), strict=True):
@@ -94,7 +94,7 @@ def test_nan_of_one_sequence_stays_in_it(target):
 def results(target, tensors, places):
     leaves = [x.detach().requires_grad_() for x in tensors]
     with tw.use(target=target):
-        out = attention_varlen(*leaves, *places)
+        out = attention_varlen(*leaves, *places, causal=True)
         return out.detach(), *torch.autograd.grad(out, leaves, tensor(*out.shape, seed=5))
 
 
@@ -103,7 +103,7 @@ def test_no_fault_in_any_order(target):
     @torch.enable_grad()
     def step(q, k, v):
         leaves = [x.detach().requires_grad_() for x in (q, k, v)]
-        out = attention_varlen(*leaves, *places)
+        out = attention_varlen(*leaves, *places, causal=True)
         return (out, *torch.autograd.grad(out.float().square().sum(), leaves))
 
     tensors, places = packed([70, 1], [33, 130])
@@ -126,7 +126,7 @@ def test_a_few_kernels_serve_all_lengths():
     def calls():
         for length in range(1, 65):
             tensors, places = packed([length, 3], [length, 2 * length])
-            yield partial(attention_varlen, *tensors, *places)
+            yield partial(attention_varlen, *tensors, *places, causal=True)
 
     assert kernels_added(calls()) <= 1
 
