@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tvm import tirx
 from tvm.ir.instrument import pass_instrument
 
 from tilewright.dsl import Program
@@ -18,8 +17,7 @@ from tilewright.errors import SourceSpan
 
 from .diagnostics import kernel_span
 from .errors import LoweringError
-
-_AFTER = "tl.LayoutInference"
+from .layouts import constant_shape, inferred
 
 
 @pass_instrument
@@ -31,19 +29,10 @@ class FragmentLayouts:
 
     def run_after_pass(self, module: Any, info: Any) -> None:
         """Compare the layouts found with the shapes of their buffers."""
-        if str(info.name) != _AFTER:
-            return
-        for func in module.functions.values():
-            if isinstance(func, tirx.PrimFunc):
-                tirx.stmt_functor.post_order_visit(func.body, self._block)
-
-    def _block(self, node: Any) -> None:
-        if not isinstance(node, tirx.SBlock) or "layout_map" not in node.annotations:
-            return
-        for buffer, layout in node.annotations["layout_map"].items():
+        for buffer, layout in inferred(module, info):
             if str(buffer.scope()) != "local.fragment":
                 continue
-            shape, part = _constant(buffer.shape), _constant(layout.get_input_shape())
+            shape, part = constant_shape(buffer.shape), constant_shape(layout.get_input_shape())
             if shape and part and math.prod(part) < math.prod(shape):
                 self.partial[str(buffer.name)] = (shape, part)
 
@@ -61,11 +50,6 @@ class FragmentLayouts:
                 values={f"{name}.shape": shape, "part": part},
                 remedy=f"keep {name} in shared memory where a part of it is needed, or give the part its own fragment",
             )
-
-
-def _constant(shape: Any) -> tuple[int, ...]:
-    extents = [getattr(extent, "value", None) for extent in shape]
-    return tuple(e for e in extents if isinstance(e, int)) if all(isinstance(e, int) for e in extents) else ()
 
 
 def _place(program: Program, name: str) -> SourceSpan | None:

@@ -44,27 +44,38 @@ class LayoutRecorder:
 
     def run_after_pass(self, module: Any, info: Any) -> None:
         """Read the layout maps of all blocks."""
-        if str(info.name) != _AFTER:
-            return
-        for func in module.functions.values():
-            if isinstance(func, tirx.PrimFunc):
-                tirx.stmt_functor.post_order_visit(func.body, self._block)
-
-    def _block(self, node: Any) -> None:
-        if not isinstance(node, tirx.SBlock) or "layout_map" not in node.annotations:
-            return
-        for buffer, layout in node.annotations["layout_map"].items():
-            name = _text(buffer.name)
-            shape = [getattr(extent, "value", None) for extent in layout.get_input_shape()]
-            extents = tuple(extent for extent in shape if isinstance(extent, int))
-            if name in self._found or len(extents) < len(shape):
+        for buffer, layout in inferred(module, info):
+            name, shape = _text(buffer.name), constant_shape(layout.get_input_shape())
+            if name in self._found or shape is None:
                 continue
             scope = _text(buffer.scope())
             thread = _text(layout.thread) if scope == "local.fragment" else ""
             names = tuple(_text(variable) for variable in layout.get_forward_vars())
             index = _text(layout.get_linearized_forward_index())
             dtype = _text(dtype_name(buffer.dtype))
-            self._found[name] = TileLayout(name, scope, dtype, extents, names, index, thread)
+            self._found[name] = TileLayout(name, scope, dtype, shape, names, index, thread)
+
+
+def inferred(module: Any, info: Any) -> list[tuple[Any, Any]]:
+    """Every buffer with its layout, where the pass that just ended is layout inference; nothing after another."""
+    found: list[tuple[Any, Any]] = []
+
+    def block(node: Any) -> None:
+        if isinstance(node, tirx.SBlock) and "layout_map" in node.annotations:
+            found.extend(node.annotations["layout_map"].items())
+
+    if str(info.name) == _AFTER:
+        for func in module.functions.values():
+            if isinstance(func, tirx.PrimFunc):
+                tirx.stmt_functor.post_order_visit(func.body, block)
+    return found
+
+
+def constant_shape(shape: Any) -> tuple[int, ...] | None:
+    """The extents of a shape; None where one is not constant."""
+    extents = [getattr(extent, "value", None) for extent in shape]
+    known = tuple(extent for extent in extents if isinstance(extent, int))
+    return known if len(known) == len(extents) else None
 
 
 def _text(value: Any) -> str:
