@@ -10,7 +10,7 @@ import torch
 from tilewright.runtime import register_operator
 
 from .attention_arguments import Window, band_of, check_attention
-from .attention_launch import Scores, delta_of, launch_backward, launch_forward
+from .attention_launch import Gradients, Scores, backward, empty_gradients, forward
 
 _OPTIONS = "Tensor? sink, float scale, float softcap, int left, int right"
 SCHEMA = f"(Tensor q, Tensor k, Tensor v, {_OPTIONS}) -> (Tensor, Tensor)"
@@ -31,12 +31,7 @@ def _forward(
     right: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     out, lse = _fake(q, k, v, sink, scale, softcap, left, right)
-    if out.numel() == 0:
-        return out, lse
-    if k.shape[1] == 0:
-        lse.fill_(-math.inf) if sink is None else lse.copy_(sink[:, None].expand(lse.shape))
-        return out.zero_(), lse
-    launch_forward(q, k, v, sink, out, lse, Scores(scale, softcap, left, right))
+    forward(q, k, v, sink, out, lse, Scores(scale, softcap, left, right))
     return out, lse
 
 
@@ -69,38 +64,13 @@ def _backward(
     softcap: float,
     left: int,
     right: int,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    dq, dk, dv, dsink = _backward_fake(dout, dlse, q, k, v, out, lse, sink, scale, softcap, left, right)
-    if out.numel() == 0 or k.shape[1] == 0:
-        if dlse is not None and sink is not None and out.numel():
-            dsink.copy_(dlse.sum((0, 2)))
-        return dq.zero_(), dk.zero_(), dv.zero_(), dsink if dlse is not None and out.numel() else dsink.zero_()
-    delta = delta_of(dout, out, dlse)
-    launch_backward(dout, delta, q, k, v, lse, (dq, dk, dv), Scores(scale, softcap, left, right))
-    if sink is not None:
-        dsink.copy_(-(torch.exp(sink.float()[:, None] - lse) * delta).sum((0, 2)))
-    return dq, dk, dv, dsink
+) -> Gradients:
+    gradients = empty_gradients(dout, dlse, q, k, v, out, lse, sink, scale, softcap, left, right)
+    backward(dout, dlse, q, k, v, out, lse, sink, gradients, Scores(scale, softcap, left, right))
+    return gradients
 
 
-def _backward_fake(
-    dout: torch.Tensor,
-    dlse: torch.Tensor | None,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    out: torch.Tensor,
-    lse: torch.Tensor,
-    sink: torch.Tensor | None,
-    scale: float,
-    softcap: float,
-    left: int,
-    right: int,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    dq, dk, dv = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k, v))
-    return dq, dk, dv, torch.empty(0 if sink is None else q.shape[2], dtype=torch.float32, device=q.device)
-
-
-_gradient_operator = register_operator("attention_backward", _BACKWARD_SCHEMA, _backward, fake=_backward_fake)
+_gradient_operator = register_operator("attention_backward", _BACKWARD_SCHEMA, _backward, fake=empty_gradients)
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, torch.Tensor]) -> None:

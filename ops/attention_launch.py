@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -132,14 +133,75 @@ def launch_backward(
     call(kernel, *inputs, dq, *strides, *scores.arguments(group, longest_q, backward=True))
 
 
-def delta_of(dout: torch.Tensor, out: torch.Tensor, dlse: torch.Tensor | None) -> torch.Tensor:
-    """(B, H, S) float32: row sums of dout out, minus the gradient of lse."""
+def forward(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    sink: torch.Tensor | None,
+    out: torch.Tensor,
+    lse: torch.Tensor,
+    scores: Scores,
+    packing: Packing | None = None,
+) -> None:
+    """Fill out (B, S, H, Dv) and lse (B, H, S); sizes may be 0, B is 1 where packed."""
+    if out.numel() == 0:
+        return
+    if k.shape[1] == 0:
+        out.zero_()
+        lse.fill_(-math.inf) if sink is None else lse.copy_(sink[:, None].expand(lse.shape))
+    else:
+        launch_forward(q, k, v, sink, out, lse, scores, packing)
+
+
+Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
+
+
+def empty_gradients(
+    dout: torch.Tensor,
+    dlse: torch.Tensor | None,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    out: torch.Tensor,
+    lse: torch.Tensor,
+    *rest: Any,
+) -> Gradients:
+    """Gradients of q, k, v and the sink to be filled; takes what the gradient operators take."""
+    sink = rest[-5]  # then scale, softcap, left and right
+    dq, dk, dv = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k, v))
+    return dq, dk, dv, torch.empty(0 if sink is None else q.shape[-2], dtype=torch.float32, device=q.device)
+
+
+def backward(
+    dout: torch.Tensor,
+    dlse: torch.Tensor | None,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    out: torch.Tensor,
+    lse: torch.Tensor,
+    sink: torch.Tensor | None,
+    gradients: Gradients,
+    scores: Scores,
+    packing: Packing | None = None,
+) -> None:
+    """Fill the gradients; sizes may be 0, B is 1 where packed."""
+    dq, dk, dv, dsink = gradients
+    if out.numel() == 0 or k.shape[1] == 0:
+        for gradient in gradients:
+            gradient.zero_()
+        if sink is not None and dlse is not None and out.numel():
+            dsink.copy_(dlse.sum((0, 2)))  # lse is the sink
+        return
     delta = (dout.float() * out.float()).sum(-1).transpose(1, 2)
-    return (delta if dlse is None else delta - dlse).contiguous()
+    delta = (delta if dlse is None else delta - dlse).contiguous()
+    launch_backward(dout, delta, q, k, v, lse, (dq, dk, dv), scores, packing)
+    if sink is not None:
+        dsink.copy_(-(torch.exp(sink.float()[:, None] - lse) * delta).sum((0, 2)))
 
 
 def _starts(packing: Packing | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-    return (None, None) if packing is None else (packing.starts_q, packing.starts_k)
+    return (None, None) if packing is None else (packing.starts_q.contiguous(), packing.starts_k.contiguous())
 
 
 def _strides(*tensors: torch.Tensor) -> tuple[int, ...]:

@@ -105,6 +105,7 @@ def attention_forward(
                 band = (row, column, queries, keys, left, right)
                 masked_scores(scores, band, log2_scale, cap, capped, banded)
                 online_softmax(scores, weights, total, top, before, shrink, part, norm)
+                # load_tile's guarded copy, written out: a macro binds its arguments outside the warp that loads
                 if packed:
                     for x, y in T.Parallel(tile_n, dim_v):
                         v_s[x, y] = T.if_then_else(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -12,7 +11,7 @@ from tilewright.runtime import register_operator, short_name
 from . import checks
 from .attention import default_scale, under_autocast
 from .attention_arguments import Window, band_of, check_attention
-from .attention_launch import Packing, Scores, delta_of, launch_backward, launch_forward
+from .attention_launch import Gradients, Packing, Scores, backward, empty_gradients, forward
 from .errors import OperandTypeError, OptionError, ShapeError
 
 _PLACES = "Tensor cu_seqlens_q, Tensor cu_seqlens_k, int max_seqlen_q, int max_seqlen_k"
@@ -42,19 +41,9 @@ def _forward(
     out, lse = _fake(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, sink, scale, softcap, left, right)
     _check_places("q", cu_seqlens_q, max_seqlen_q, q.shape[0])
     _check_places("k", cu_seqlens_k, max_seqlen_k, k.shape[0])
-    if out.numel() == 0:
-        return out, lse
-    if k.shape[0] == 0:
-        lse.fill_(-math.inf) if sink is None else lse.copy_(sink[:, None].expand(lse.shape))
-        return out.zero_(), lse
-    packing = _packing(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
-    scores = Scores(scale, softcap, left, right)
-    launch_forward(q[None], k[None], v[None], sink, out[None], lse[None], scores, packing)
+    packing = Packing(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+    forward(q[None], k[None], v[None], sink, out[None], lse[None], Scores(scale, softcap, left, right), packing)
     return out, lse
-
-
-def _packing(starts_q: torch.Tensor, starts_k: torch.Tensor, longest_q: int, longest_k: int) -> Packing:
-    return Packing(starts_q.contiguous(), starts_k.contiguous(), longest_q, longest_k)
 
 
 def _check_places(name: str, starts: torch.Tensor, longest: int, rows: int) -> None:
@@ -146,46 +135,18 @@ def _backward(
     softcap: float,
     left: int,
     right: int,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    dq, dk, dv = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k, v))
-    dsink = torch.zeros(0 if sink is None else q.shape[1], dtype=torch.float32, device=q.device)
-    if out.numel() == 0:
-        return dq.zero_(), dk.zero_(), dv.zero_(), dsink
-    delta = delta_of(dout[None], out[None], None if dlse is None else dlse[None])
-    if k.shape[0] == 0:
-        dq.zero_()
-    else:
-        packing = _packing(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
-        gradients, scores = (dq[None], dk[None], dv[None]), Scores(scale, softcap, left, right)
-        launch_backward(dout[None], delta, q[None], k[None], v[None], lse[None], gradients, scores, packing)
-    if sink is not None:
-        dsink.copy_(-(torch.exp(sink.float()[:, None] - lse) * delta[0]).sum(1))
-    return dq, dk, dv, dsink
+) -> Gradients:
+    rest = (cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, sink, scale, softcap, left, right)
+    gradients = empty_gradients(dout, dlse, q, k, v, out, lse, *rest)
+    dq, dk, dv, dsink = gradients
+    packing = Packing(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+    tensors = (dout[None], None if dlse is None else dlse[None], q[None], k[None], v[None], out[None], lse[None])
+    scores = Scores(scale, softcap, left, right)
+    backward(*tensors, sink, (dq[None], dk[None], dv[None], dsink), scores, packing)
+    return gradients
 
 
-def _backward_fake(
-    dout: torch.Tensor,
-    dlse: torch.Tensor | None,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    out: torch.Tensor,
-    lse: torch.Tensor,
-    cu_seqlens_q: torch.Tensor,
-    cu_seqlens_k: torch.Tensor,
-    max_seqlen_q: int,
-    max_seqlen_k: int,
-    sink: torch.Tensor | None,
-    scale: float,
-    softcap: float,
-    left: int,
-    right: int,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    dq, dk, dv = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k, v))
-    return dq, dk, dv, torch.empty(0 if sink is None else q.shape[1], dtype=torch.float32, device=q.device)
-
-
-_gradient_operator = register_operator("attention_varlen_backward", _BACKWARD_SCHEMA, _backward, fake=_backward_fake)
+_gradient_operator = register_operator("attention_varlen_backward", _BACKWARD_SCHEMA, _backward, fake=empty_gradients)
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, torch.Tensor]) -> None:
